@@ -1,0 +1,110 @@
+"""The frame that every command shares: printing tables, JSON, and errors with exit codes.
+
+Exit codes: 0 done; 1 the answer is no, or a run failed; 2 bad use.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
+
+import typer
+
+from clairvoyant_lab.errors import ClairvoyantError, DataError, MissingExtraError, ParameterError
+from clairvoyant_lab.results import format_value
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["JsonOption", "command_errors", "print_frame", "print_json", "print_record", "refuse"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def command_errors(function: Callable[P, R]) -> Callable[P, R]:
+    """Turn our errors into one line on stderr and an exit code: 2 for bad input, 1 for a failed run."""
+
+    @functools.wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except (ParameterError, DataError, MissingExtraError) as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(2) from error
+        except ClairvoyantError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(1) from error
+        except BrokenPipeError:  # `clairvoyant-lab ledger | head` is a fine thing to do
+            sys.stderr.close()
+            raise typer.Exit(0) from None
+
+    return wrapped
+
+
+def refuse(message: str) -> typer.Exit:
+    """Print why the answer is no; raise what is returned."""
+    typer.echo(message, err=True)
+    return typer.Exit(1)
+
+
+def print_json(value: object) -> None:
+    """Print strict JSON: NaN and infinities become null."""
+    typer.echo(json.dumps(_strict(value), indent=2, ensure_ascii=False))
+
+
+def print_frame(frame: pd.DataFrame, as_json: bool = False) -> None:
+    """Print a tidy frame as aligned text, or as a JSON list of records."""
+    if as_json:
+        print_json(frame.to_dict(orient="records"))
+        return
+    _print_table(list(map(str, frame.columns)), [list(row) for row in frame.itertuples(index=False)])
+
+
+def print_record(record: Mapping[str, Any], as_json: bool = False) -> None:
+    """Print one mapping as `name  value` lines, or as a JSON object."""
+    if as_json:
+        print_json(record)
+        return
+    width = max((len(name) for name in record), default=0)
+    for name, value in record.items():
+        typer.echo(f"{name:<{width}}  {format_value(value)}")
+
+
+def _print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    cells = [[format_value(value) for value in row] for row in rows]
+    widths = [max([len(name), *(len(row[i]) for row in cells)]) for i, name in enumerate(header)]
+    numeric = [
+        bool(rows) and all(isinstance(row[i], int | float) or hasattr(row[i], "dtype") for row in rows)
+        for i in range(len(header))
+    ]
+
+    def line(values: Sequence[str]) -> str:
+        return "  ".join(
+            value.rjust(width) if right else value.ljust(width)
+            for value, width, right in zip(values, widths, numeric, strict=True)
+        ).rstrip()
+
+    typer.echo(line(header))
+    typer.echo("  ".join("-" * width for width in widths))
+    for row in cells:
+        typer.echo(line(row))
+
+
+def _strict(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {str(key): _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _strict(value.tolist())
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
