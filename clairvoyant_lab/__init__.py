@@ -6,8 +6,7 @@ The names below are the public face. Each is imported from its room when first u
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clairvoyant_lab.errors import (
     BackendError,
@@ -23,6 +22,7 @@ from clairvoyant_lab.errors import (
     UpstreamStatusError,
     UpstreamTimeoutError,
 )
+from clairvoyant_lab.lazy import lazy_names
 from clairvoyant_lab.lengths import LengthClass, classify_lengths
 
 __version__ = "0.1.0"
@@ -114,13 +114,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    room = _ROOMS.get(name)
-    if room is None:
-        raise AttributeError(f"module 'clairvoyant_lab' has no attribute {name!r}")
-    value = getattr(import_module(f"clairvoyant_lab.{room}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazy_names(__name__, _ROOMS)
 
 
 def __dir__() -> list[str]:
