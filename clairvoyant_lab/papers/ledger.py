@@ -1,0 +1,286 @@
+"""The ledger: what a paper printed, what we get, and a verdict that is computed from the two.
+
+A topic module (`papers/serial.py`, `papers/batch.py`, ...) re-runs numbers and hands back `Measured` values:
+
+    from clairvoyant_lab.papers.ledger import Measured, ledger_table
+
+    def measure(*, fast: bool, seed: int) -> list[Measured]:
+        run = ...
+        return [
+            Measured(
+                "clairvoyant.table10.cs2_2.0.fcfs.p50_s",     # a key of papers/published_*.toml
+                value=20.4, low=19.1, high=21.7, n=5,         # published unit; 95 % interval; n runs or rows
+                how='table10(promotion="oldest")',            # the call that made it
+                variant="oldest",                             # only if one number is re-run in several ways
+                because="promotion by age is FCFS as τ → 0",  # shown only if the verdict is "differs"
+            ),
+            Measured.not_run("clairvoyant.table9...", how="clairvoyant-lab bench burst --backend URL",
+                             why="needs an RTX 4090"),
+        ]
+
+A notebook ends with `ledger_table(measure(fast=fast, seed=seed))`, which shows itself as a table; `also=`
+takes keys to list even though nothing ran for them. Verdicts are computed in `papers/verdicts.py`,
+contradictions of a paper with itself in `papers/contradictions.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from clairvoyant_lab.errors import ParameterError, unknown_name
+from clairvoyant_lab.papers.verdicts import (
+    VERDICT_KINDS,
+    Contradiction,
+    Measured,
+    Published,
+    Verdict,
+    format_number,
+    judge,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "VERDICT_KINDS",
+    "Contradiction",
+    "Ledger",
+    "LedgerRow",
+    "Measured",
+    "Published",
+    "Verdict",
+    "judge",
+    "ledger_table",
+]
+
+
+@dataclass(frozen=True)
+class LedgerRow:
+    """One line of the ledger: a published number, ours, and the verdict."""
+
+    published: Published
+    measured: Measured | None
+    verdict: Verdict
+
+    @property
+    def ours(self) -> str:
+        """Our number with its interval, in words."""
+        measured = self.measured
+        if measured is None or measured.value is None:
+            return "—"
+        text = format_number(measured.value, self.published)
+        if measured.low is not None and measured.high is not None and measured.low < measured.high:
+            ends = (format_number(end, self.published) for end in (measured.low, measured.high))
+            text += f" [{', '.join(ends)}]"
+        return text
+
+    @property
+    def how(self) -> str:
+        """The call that made ours, or the command that would."""
+        return self.published.how if self.measured is None else self.measured.how
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Rows "published | ours | verdict"; shows itself as a table in a notebook.
+
+    Parameters
+    ----------
+    rows : tuple of LedgerRow
+        In the order of the paper.
+    """
+
+    rows: tuple[LedgerRow, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[LedgerRow]:
+        return iter(self.rows)
+
+    def summary(self) -> dict[str, int]:
+        """Return how many rows have each verdict."""
+        seen = Counter(row.verdict.kind for row in self.rows)
+        return {"rows": len(self.rows), **{kind: seen[kind] for kind in VERDICT_KINDS}}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a tidy frame, one row a line.
+
+        Columns: key, variant, paper, table, cell, unit, published, published_text, ours, low, high, n,
+        verdict, verdict_text, difference, weak, how, note. Numbers are in `unit`.
+        """
+        import pandas as pd
+
+        return pd.DataFrame([_record(row) for row in self.rows], columns=list(_COLUMNS))
+
+    def to_markdown(self) -> str:
+        """Return a markdown table with a line of counts above it."""
+        lines = [_counts(self.summary()), "", f"| {' | '.join(_HEADER)} |", f"|{'---|' * len(_HEADER)}"]
+        for row in self.rows:
+            cells = (text.replace("|", "\\|").replace("\n", " ") for text in _cells(row))
+            lines.append(f"| {' | '.join(cells)} |")
+        return "\n".join(lines) + "\n"
+
+    def to_html(self) -> str:
+        """Return an HTML table; every text is escaped, each verdict has a colour and its word."""
+        head = "".join(f"<th style='text-align:left;padding:2px 8px'>{escape(name)}</th>" for name in _HEADER)
+        body = []
+        for row in self.rows:
+            cells = "".join(
+                f"<td style='text-align:left;padding:2px 8px;vertical-align:top"
+                f"{f';border-left:4px solid {_COLOURS[row.verdict.kind]}' if i == _VERDICT_COLUMN else ''}'>"
+                f"{escape(text)}</td>"
+                for i, text in enumerate(_cells(row))
+            )
+            body.append(f"<tr data-verdict='{escape(row.verdict.kind)}'>{cells}</tr>")
+        return (
+            "<table class='clairvoyant-ledger'><caption style='text-align:left;font-weight:600'>"
+            f"{escape(_counts(self.summary()))}</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{''.join(body)}</tbody></table>"
+        )
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+
+_HEADER = ("where", "cell", "published", "ours [interval]", "n", "verdict", "source of ours")
+_VERDICT_COLUMN = 5
+# Okabe-Ito: told apart under the common colour deficiencies; the word stands beside the colour anyway
+_COLOURS: Mapping[str, str] = {
+    "reproduced": "#009E73",
+    "differs": "#D55E00",
+    "contradiction": "#CC79A7",
+    "not run here": "#999999",
+}
+_COLUMNS = (
+    *(
+        "key",
+        "variant",
+        "paper",
+        "table",
+        "cell",
+        "unit",
+        "published",
+        "published_text",
+        "ours",
+        "low",
+        "high",
+    ),
+    *("n", "verdict", "verdict_text", "difference", "weak", "how", "note"),
+)
+
+
+def _cells(row: LedgerRow) -> tuple[str, ...]:
+    published, measured = row.published, row.measured
+    unit = "" if not published.unit or published.text.endswith(published.unit) else f" {published.unit}"
+    variant = f" ({measured.variant})" if measured is not None and measured.variant else ""
+    note = (
+        f". {measured.note}" if measured is not None and measured.note and measured.value is not None else ""
+    )
+    return (
+        f"{published.paper} {published.table}",
+        published.cell + variant,
+        published.text + unit,
+        row.ours,
+        "—" if measured is None or measured.n is None else f"{measured.n:,}",
+        row.verdict.text + note,
+        row.how,
+    )
+
+
+def _record(row: LedgerRow) -> dict[str, object]:
+    published, measured = row.published, row.measured
+    return {
+        "key": published.key,
+        "variant": "" if measured is None else measured.variant,
+        "paper": published.paper,
+        "table": published.table,
+        "cell": published.cell,
+        "unit": published.unit,
+        "published": published.value,
+        "published_text": published.text,
+        "ours": None if measured is None else measured.value,
+        "low": None if measured is None else measured.low,
+        "high": None if measured is None else measured.high,
+        "n": None if measured is None else measured.n,
+        "verdict": row.verdict.kind,
+        "verdict_text": row.verdict.text,
+        "difference": row.verdict.difference,
+        "weak": row.verdict.weak,
+        "how": row.how,
+        "note": "" if measured is None else measured.note,
+    }
+
+
+def _counts(summary: Mapping[str, int]) -> str:
+    parts = ", ".join(f"{summary[kind]} {kind}" for kind in VERDICT_KINDS if summary[kind])
+    return f"{summary['rows']} published numbers: {parts}" if parts else "no published numbers"
+
+
+def ledger_table(
+    measured: Iterable[Measured],
+    *,
+    published: Mapping[str, Published] | None = None,
+    contradictions: Iterable[Contradiction] | None = None,
+    also: Iterable[str] = (),
+) -> Ledger:
+    """Set measured numbers beside the published ones and compute every verdict.
+
+    Parameters
+    ----------
+    measured : iterable of Measured
+        What a topic module's `measure` returned.
+    published : mapping of str to Published, optional
+        The registry; by default all of both papers (`papers.published.load_published`).
+    contradictions : iterable of Contradiction, optional
+        By default those that `papers.contradictions.find_contradictions` computes.
+    also : iterable of str
+        Keys to show even if nothing was measured for them: each gets its own row.
+
+    Returns
+    -------
+    Ledger
+        In the order of the registry; within one key, in the order measured.
+
+    Raises
+    ------
+    ParameterError
+        A key is not in the registry, or one key and variant was measured twice.
+    """
+    if published is None:
+        from clairvoyant_lab.papers.published import load_published
+
+        published = load_published()
+    if contradictions is None:
+        from clairvoyant_lab.papers.contradictions import find_contradictions
+
+        contradictions = find_contradictions(published)
+    clashes = list(contradictions)
+    ours: dict[str, list[Measured]] = {}
+    seen: set[tuple[str, str]] = set()
+    for item in measured:
+        if item.key not in published:
+            raise unknown_name("key", item.key, list(published))
+        if (item.key, item.variant) in seen:
+            raise ParameterError(
+                "key", item.key, f"measured twice as variant {item.variant!r}; name the variants"
+            )
+        seen.add((item.key, item.variant))
+        ours.setdefault(item.key, []).append(item)
+    wanted = set(ours)
+    for key in also:
+        if key not in published:
+            raise unknown_name("also", key, list(published))
+        wanted.add(key)
+    rows: list[LedgerRow] = []
+    for key, number in published.items():
+        if key not in wanted:
+            continue
+        own = [clash for clash in clashes if key in clash.keys]
+        items: list[Measured | None] = [*ours.get(key, ())] or [None]
+        rows.extend(LedgerRow(number, item, judge(number, item, own)) for item in items)
+    return Ledger(tuple(rows))
