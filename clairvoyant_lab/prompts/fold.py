@@ -44,12 +44,14 @@ def fold(text: str) -> NDArray[np.uint8]:
     Returns
     -------
     ndarray of uint8, shape (len(text),)
-        Read-only for ASCII text, whose memory it shares with a copy.
+        Read-only.
     """
     if text.isascii():
         return np.frombuffer(text.encode("ascii"), np.uint8)
     points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-    return _table()[points]
+    folded: NDArray[np.uint8] = _table()[points]
+    folded.flags.writeable = False  # one array type for the compiled scan, not two
+    return folded
 
 
 @lru_cache(maxsize=1)
