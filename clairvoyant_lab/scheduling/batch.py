@@ -257,11 +257,13 @@ def check_steps(
         raise ParameterError(field_name, values, "give a one-dimensional list with at least one job")
     if n is not None and given.size != n:
         raise ParameterError(field_name, f"{given.size} values", f"give one value for each of the {n} jobs")
-    if given.dtype.kind not in "iuf":
-        for index, value in enumerate(given.tolist()):
+    if given.dtype.kind not in "iuf" or (isinstance(values, list | tuple) and bool in set(map(type, values))):
+        # text, booleans, objects: look at each as it was given, before numpy made them alike
+        entries = list(values) if isinstance(values, list | tuple) else given.tolist()
+        for index, value in enumerate(entries):
             if _whole(value) is None:
                 raise ParameterError(f"{field_name}[{index}]", value, "give a whole number of tokens")
-        given = np.asarray([int(value) for value in given.tolist()], dtype=np.float64)
+        given = np.asarray([float(value) for value in entries])
     with np.errstate(invalid="ignore"):
         bad = ~((given >= at_least) & (given <= 2**40) & (given == np.floor(given)))
     if bad.any():
