@@ -1,0 +1,160 @@
+"""The report: notebooks run in parallel, a failure is named and stops nothing, pages open offline."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from clairvoyant_lab.cli import app
+from clairvoyant_lab.errors import DataError, ParameterError
+from clairvoyant_lab.reports import NotebookOutcome, run_notebooks
+from clairvoyant_lab.reports.execution import MAX_FILE_BYTES
+from clairvoyant_lab.reports.extract import ledger_rows, verdict_counts
+from clairvoyant_lab.reports.runner import find_notebooks, plan_parameters
+
+NOTEBOOKS = Path(__file__).with_name("notebooks")
+RUN = ["good", "raises_in_second_section", "kernel_dies"]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, NotebookOutcome]]:
+    out = tmp_path_factory.mktemp("report")
+    outcomes = run_notebooks(
+        RUN, out_dir=out, parameters={"tau": "None", "n": "7"}, fast=True, folder=NOTEBOOKS, progress=False
+    )
+    return out, {outcome.name: outcome for outcome in outcomes}
+
+
+def test_a_failure_is_named_and_stops_nothing(report: tuple[Path, dict[str, NotebookOutcome]]) -> None:
+    _, outcomes = report
+    assert outcomes["good"].ok, outcomes["good"].error
+    assert not outcomes["raises_in_second_section"].ok
+    assert "ZeroDivisionError" in outcomes["raises_in_second_section"].error
+    assert not outcomes["kernel_dies"].ok
+    assert "Dead" in outcomes["kernel_dies"].error
+
+
+def test_parameters_arrive_as_their_types(report: tuple[Path, dict[str, NotebookOutcome]]) -> None:
+    out, _ = report
+    text = (out / "good.ipynb").read_text()
+    assert "{'n': 7, 'tau': None, 'fast': True, 'seed': 42}" in text
+
+
+def test_executed_notebooks_are_strict_and_lean(report: tuple[Path, dict[str, NotebookOutcome]]) -> None:
+    out, outcomes = report
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} in JSON")
+
+    for name in RUN:
+        text = (out / f"{name}.ipynb").read_text()
+        notebook = json.loads(text, parse_constant=refuse)
+        assert "widgets" not in notebook["metadata"]
+        assert "widget-view" not in text
+    for outcome in outcomes.values():
+        assert outcome.page is not None
+        for file in (outcome.notebook, outcome.page):
+            assert file.stat().st_size < MAX_FILE_BYTES
+        assert outcome.notes == ()
+
+
+def test_pages_ask_nothing_of_the_network(report: tuple[Path, dict[str, NotebookOutcome]]) -> None:
+    out, _ = report
+    for page in out.glob("*.html"):
+        loads = re.findall(r"""(?:src|href)\s*=\s*["']?([^"'\s>]+)""", page.read_text())
+        outside = [target for target in loads if target.startswith(("http:", "https:", "//"))]
+        assert outside == [], page.name
+        for target in loads:
+            if not target.startswith(("#", "data:")):
+                assert (out / target).is_file(), f"{page.name} asks for {target}"
+
+
+def test_the_index_shows_figure_and_ledger(report: tuple[Path, dict[str, NotebookOutcome]]) -> None:
+    out, outcomes = report
+    index = (out / "index.html").read_text()
+    assert "1 of 3 notebooks ran to their end" in index
+    assert "Squares of small numbers" in index
+    assert "1 reproduced" in index
+    assert "1 differs" in index
+    assert "ZeroDivisionError" in index
+    script = (out / "figures" / "good.js").read_text()
+    figure = json.loads(script.removeprefix('window.clairvoyantFigure("good", ').removesuffix(");\n"))
+    assert figure["data"][0]["y"] == [0, 1, 4, 9, 16, 25, 36]
+    assert len(outcomes["good"].ledger) == 2
+
+
+def test_the_command_runs_the_same_again(
+    report: tuple[Path, dict[str, NotebookOutcome]], tmp_path: Path
+) -> None:
+    out, _ = report
+    options = ["-p", "n=7", "-p", "tau=none", "--fast", "--jobs", "2", "--out", str(tmp_path)]
+    result = CliRunner().invoke(
+        app, ["report", "good", "raises_in_second_section", *options, "--notebooks", str(NOTEBOOKS)]
+    )
+    assert result.exit_code == 1
+    assert "ran     good" in result.output
+    assert "raises_in_second_section: In [5]: ZeroDivisionError" in result.output
+
+    def outputs(folder: Path) -> list[object]:
+        return [cell.get("outputs") for cell in json.loads((folder / "good.ipynb").read_text())["cells"]]
+
+    assert outputs(tmp_path) == outputs(out)
+
+
+def test_the_command_refuses_bad_use() -> None:
+    cli = CliRunner()
+    for bad in (["-p", "alhpa=1"], ["-p", "n"], ["-p", "n=many"], ["--jobs", "0"]):
+        result = cli.invoke(app, ["report", "good", *bad, "--notebooks", str(NOTEBOOKS)])
+        assert result.exit_code == 2, result.output
+
+
+def test_names_and_parameters_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    for bad in ({"names": ["goood"]}, {"names": ["good"], "parameters": {"sede": 1}}, {"jobs": 0}):
+        with pytest.raises(ParameterError):
+            run_notebooks(out_dir=tmp_path / "r", folder=NOTEBOOKS, progress=False, **bad)
+    assert not (tmp_path / "r").exists()
+    with pytest.raises(ParameterError, match="Did you mean 'good'"):
+        find_notebooks(["goood"], NOTEBOOKS)
+    with pytest.raises(ParameterError, match="fits"):
+        find_notebooks([""], NOTEBOOKS)
+    with pytest.raises(DataError, match=r"untyped_parameters.*row 0"):
+        plan_parameters(find_notebooks(["untyped"], NOTEBOOKS), {})
+    with pytest.raises(DataError, match="no notebooks"):
+        find_notebooks(folder=tmp_path)
+
+
+def test_plain_papermill_refuses_a_misspelled_name_too(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "papermill", str(NOTEBOOKS / "good.ipynb"), str(tmp_path / "x.ipynb")),
+            *("-p", "sede", "1", "--no-progress-bar"),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode != 0
+    assert "Did you mean 'seed'" in done.stderr
+
+
+def test_ledger_tables_are_found_among_others() -> None:
+    class Cell(dict):
+        pass
+
+    html = (
+        "<table><tr><th>a</th></tr><tr><td>1</td></tr></table>"
+        "<table><thead><tr><th>Published</th><th>ours</th><th>Verdict</th></tr></thead><tbody>"
+        "<tr><td>1 &lt; 2</td><td><b>2</b></td><td>the paper contradicts itself (x); ours differs</td></tr>"
+        "</tbody></table>"
+    )
+    notebook = type("N", (), {"cells": [Cell(outputs=[{"data": {"text/html": html}}]), Cell()]})
+    rows = list(ledger_rows(notebook))
+    assert rows == [
+        {"published": "1 < 2", "ours": "2", "verdict": "the paper contradicts itself (x); ours differs"}
+    ]
+    assert verdict_counts(rows) == {"contradiction": 1}
