@@ -268,7 +268,8 @@ class _Exhaustive:
     def starts(self) -> Steps:
         """Walk the remembered choices from the beginning."""
         found = np.zeros(len(self.jobs), dtype=np.int64)
-        t, waiting, running = 0, frozenset(range(len(self.jobs))), ()
+        t, waiting = 0, frozenset(range(len(self.jobs)))
+        running: tuple[tuple[int, int], ...] = ()
         while waiting or running:
             chosen = self.memo[(min(t, self.last_release), waiting, running)][1]
             found[list(chosen)] = t

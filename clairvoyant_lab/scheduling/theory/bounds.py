@@ -1,4 +1,4 @@
-"""Lower bounds on the makespan of every non-preemptive alpha-fair schedule, and how fast a pool fills batches.
+"""Lower bounds on every non-preemptive alpha-fair makespan, and how fast a pool fills like batches.
 
 Jobs are taken by descending length, o_1 >= o_2 >= ...; two jobs longer than 2 alpha that don't start within
 alpha of each other can't overlap, so long jobs run in groups, and the bounds say what that costs.
