@@ -78,7 +78,7 @@ class FootprintTime:
 
     def seconds(self, running: Steps, largest: Steps) -> Seconds:
         """Return the seconds of each step."""
-        return self.base_s + self.per_token_s * (running * largest)
+        return np.asarray(self.base_s + self.per_token_s * (running * largest), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,8 +95,8 @@ class MeasuredTime:
         Seconds of a step.
     """
 
-    running: Steps
-    context_tokens: Steps
+    running: Seconds
+    context_tokens: Seconds
     step_s: Seconds
 
     def __post_init__(self) -> None:
@@ -130,13 +130,11 @@ class MeasuredTime:
         twice = frame.duplicated(["running", "context_tokens"])
         if twice.any():
             raise DataError("cell given twice", row=int(np.flatnonzero(twice)[0]))
-        table = frame.pivot(index="running", columns="context_tokens", values="step_s")
+        table = frame.pivot_table(index="running", columns="context_tokens", values="step_s")
         if table.isna().any(axis=None):
-            row, column = (int(k[0]) for k in np.nonzero(table.isna().to_numpy()))
-            raise DataError(
-                f"no time for {table.index[row]} running jobs and {table.columns[column]} tokens",
-                column="step_s",
-            )
+            missing = np.argwhere(table.isna().to_numpy())[0]
+            jobs, tokens = table.index.to_numpy()[missing[0]], table.columns.to_numpy()[missing[1]]
+            raise DataError(f"no time for {jobs} running jobs and {tokens} tokens", column="step_s")
         return cls(table.index.to_numpy(), table.columns.to_numpy(), table.to_numpy())
 
     def seconds(self, running: Steps, largest: Steps) -> Seconds:
