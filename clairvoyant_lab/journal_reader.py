@@ -1,0 +1,218 @@
+"""Reads a journal: as a table, as trace columns, as a training set."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clairvoyant_lab.errors import DataError
+from clairvoyant_lab.journal import COLUMNS, open_for_reading
+from clairvoyant_lab.results import summary_html, summary_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Journal", "TrainingSet", "read_journal"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TrainingSet:
+    """Features and lengths of the requests that can teach something.
+
+    Attributes
+    ----------
+    features : ndarray of float32, shape (n, 19)
+    response_tokens : ndarray of int64, shape (n,)
+    arrival_unix_s : ndarray of float64, shape (n,)
+        Ascending: hold out a tail, not a random part.
+    p_long : ndarray of float64, shape (n,)
+        What the model in use said then.
+    ngrams : list of ndarray of int32, or None
+        Hashed n-gram ids, if every row has them.
+    dropped : dict of str to int
+        Rows left out, by reason.
+    """
+
+    features: NDArray[np.float32]
+    response_tokens: NDArray[np.int64]
+    arrival_unix_s: NDArray[np.float64]
+    p_long: NDArray[np.float64]
+    ngrams: list[NDArray[np.int32]] | None
+    feature_names: tuple[str, ...]
+    dropped: dict[str, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return int(self.response_tokens.size)
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a request: the features by name, `response_tokens`, `p_long`, `arrival_unix_s`."""
+        import pandas as pd
+
+        frame = pd.DataFrame(self.features, columns=list(self.feature_names))
+        frame["response_tokens"] = self.response_tokens
+        frame["p_long"] = self.p_long
+        frame["arrival_unix_s"] = self.arrival_unix_s
+        return frame
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Journal:
+    """A journal in memory; make one with `read_journal`.
+
+    Attributes
+    ----------
+    path : str
+    meta : dict of str to str
+        Schema name and hash, class bounds, time of creation.
+    columns : dict of str to list
+        The table as it lies in the file.
+    """
+
+    path: str
+    meta: dict[str, str]
+    columns: dict[str, list[Any]]
+
+    def __len__(self) -> int:
+        return len(self.columns["request_id"])
+
+    def __repr__(self) -> str:
+        return summary_text("Journal", self.summary())
+
+    def _repr_html_(self) -> str:
+        return summary_html("Journal", self.summary())
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a request, without the binary columns."""
+        import pandas as pd
+
+        return pd.DataFrame({k: v for k, v in self.columns.items() if k not in ("features", "ngrams")})
+
+    def summary(self) -> dict[str, object]:
+        """Counts by outcome, span, and the latencies of finished requests."""
+        outcome = self.columns["outcome"]
+        arrival = self.columns["arrival_unix_s"]
+        done = [i for i, name in enumerate(outcome) if name == "done"]
+        wait = np.array([self.columns["wait_s"][i] for i in done], dtype=np.float64)
+        rows: dict[str, object] = {
+            "requests": len(self),
+            "span_s": float(max(arrival) - min(arrival)) if arrival else 0.0,
+            "schema": f"{self.meta.get('schema_name')} {self.meta.get('schema_hash')}",
+        }
+        for name in sorted(set(outcome)):
+            rows[f"outcome {name}"] = outcome.count(name)
+        if wait.size:
+            rows["wait_p50_s"] = float(np.percentile(wait, 50))
+            rows["wait_p95_s"] = float(np.percentile(wait, 95))
+            rows["promoted"] = int(sum(self.columns["promoted"]))
+        return rows
+
+    def trace_columns(self) -> tuple[dict[str, NDArray[Any]], dict[str, int]]:
+        """Columns of a trace, in order of arrival, and how many rows were left out and why.
+
+        A row is a request that was served to its end (`done` with a service time); the arrival times
+        start at 0. Counts that some row lacks are left out as a column.
+        """
+        dropped: dict[str, int] = {}
+        rows: list[int] = []
+        for i, name in enumerate(self.columns["outcome"]):
+            if name != "done" or self.columns["service_s"][i] is None:
+                reason = f"ended as {name}" if name != "done" else "no service time"
+                dropped[reason] = dropped.get(reason, 0) + 1
+            else:
+                rows.append(i)
+        rows.sort(key=lambda i: (self.columns["arrival_unix_s"][i], i))
+        arrival = self._column("arrival_unix_s", rows, np.float64)
+        out: dict[str, NDArray[Any]] = {
+            "arrival_s": arrival - arrival[0] if arrival.size else arrival,
+            "service_s": self._column("service_s", rows, np.float64),
+            "score": self._column("p_long", rows, np.float64),
+            "request_id": np.array([self.columns["request_id"][i] for i in rows], dtype=np.str_),
+            "predicted_tokens": self._column("predicted_tokens", rows, np.float64),
+            "expected_service_s": self._column("expected_service_s", rows, np.float64),
+        }
+        proba = np.stack(
+            [self._column(f"p_{c}", rows, np.float64) for c in ("short", "medium", "long")], axis=1
+        )
+        out["predicted_class"] = proba.argmax(axis=1).astype(np.int8)
+        out["token_cap"] = np.array(
+            [np.nan if self.columns["token_cap"][i] is None else self.columns["token_cap"][i] for i in rows],
+            dtype=np.float64,
+        )
+        for name in ("prompt_tokens", "response_tokens"):
+            values = [self.columns[name][i] for i in rows]
+            if values and all(value is not None for value in values):
+                out[name] = np.array(values, dtype=np.int64)
+        return out, dropped
+
+    def training_set(self) -> TrainingSet:
+        """Features beside the lengths that came, of answers that ended by themselves.
+
+        An answer that reached its token cap is censored (it would have been longer) and left out.
+        """
+        names = tuple(json.loads(self.meta["feature_names"]))
+        dropped: dict[str, int] = {}
+        rows: list[int] = []
+        cols = self.columns
+        for i in range(len(self)):
+            reason = None
+            if cols["outcome"][i] != "done":
+                reason = f"ended as {cols['outcome'][i]}"
+            elif cols["response_tokens"][i] is None:
+                reason = "length not known"
+            elif cols["features"][i] is None:
+                reason = "no features"
+            elif cols["token_cap"][i] is not None and cols["response_tokens"][i] >= cols["token_cap"][i]:
+                reason = "cut by its token cap"
+            if reason is None:
+                rows.append(i)
+            else:
+                dropped[reason] = dropped.get(reason, 0) + 1
+        rows.sort(key=lambda i: (cols["arrival_unix_s"][i], i))
+        features = np.zeros((len(rows), len(names)), dtype=np.float32)
+        for row, i in enumerate(rows):
+            vector = np.frombuffer(cols["features"][i], dtype="<f4")
+            if vector.size != len(names):
+                raise DataError(
+                    f"has {vector.size} features, the schema has {len(names)}", source=self.path, row=i
+                )
+            features[row] = vector
+        grams = [cols["ngrams"][i] for i in rows]
+        kept = all(blob is not None for blob in grams) and bool(grams)
+        return TrainingSet(
+            features=features,
+            response_tokens=self._column("response_tokens", rows, np.int64),
+            arrival_unix_s=self._column("arrival_unix_s", rows, np.float64),
+            p_long=self._column("p_long", rows, np.float64),
+            ngrams=[np.frombuffer(blob, dtype="<i4").astype(np.int32) for blob in grams] if kept else None,
+            feature_names=names,
+            dropped=dropped,
+        )
+
+    def _column(self, name: str, rows: list[int], dtype: Any) -> NDArray[Any]:
+        values = self.columns[name]
+        return np.array([values[i] for i in rows], dtype=dtype)
+
+
+def read_journal(path: str | Path) -> Journal:
+    """Read a journal, also while a proxy writes it.
+
+    Raises
+    ------
+    DataError
+        If there is no such file or it is no journal of ours.
+    """
+    connection, meta = open_for_reading(path)
+    try:
+        rows = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM requests ORDER BY number").fetchall()
+    finally:
+        connection.close()
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    for row in rows:
+        for name, value in zip(COLUMNS, row, strict=True):
+            columns[name].append(value)
+    return Journal(str(path), meta, columns)

@@ -1,0 +1,440 @@
+"""An emulated serial backend: real HTTP in both dialects, tokens at a profile's pace, faults on demand.
+
+It behaves as the real ones do: one answer at a time, strictly in order of arrival; a request that waits
+gets no bytes, not even headers; a client that leaves frees the slot.
+
+A request may steer it by a field `emulate` in its body (or the header `x-emulate`, JSON as well):
+`{"tokens": 300, "marker": "a", "fault": "die_mid"}`. Without `tokens` the length is drawn from the prompt's
+hash: half short, three tenths medium, two tenths long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import json
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from clairvoyant_lab.errors import ClairvoyantError, ParameterError, unknown_name
+from clairvoyant_lab.serving.prompts_in import SCHEDULED_PATHS, Ask, read_ask
+
+__all__ = ["FAULTS", "PACES", "EmulatedPace", "Emulator", "Served"]
+
+FAULTS = (
+    "status",  # answers 500
+    "refuse",  # closes the connection without an answer
+    "hang",  # takes the request and never answers
+    "die_first",  # headers, then the connection breaks
+    "die_mid",  # breaks in the middle of the body
+    "stall_mid",  # stops in the middle of the body and keeps the connection
+    "garbage",  # what comes is no HTTP
+    "bad_chunk",  # a chunk size that is no number, mid-stream
+    "not_json",  # a fine HTTP answer whose body is no JSON
+    "gzip",  # a compressed body
+)
+
+_WORDS = (
+    ["a", "serial", "server", "answers", "one", "request", "at", "a", "time", "and", "the", "queue", "decides", "how", "long", "the", "others", "wait"]
+)
+_EMBEDDING_S = 0.03
+
+
+@dataclass(frozen=True)
+class EmulatedPace:
+    """How fast a machine answers.
+
+    Attributes
+    ----------
+    overhead_s : float
+        Before the first token, whatever the prompt.
+    per_prompt_token_s, per_token_s : float
+        Prefill and decoding.
+    """
+
+    overhead_s: float
+    per_prompt_token_s: float
+    per_token_s: float
+
+
+# Pace from the papers' mean service times of long answers (Table 1; section 5.3) over 985 tokens, the mean
+# of long answers in ShareGPT; prefill ten times as fast as decoding.
+PACES = {
+    "m1": EmulatedPace(0.10, 0.0031, 30.1 / 985),
+    "rtx4090-gemma": EmulatedPace(0.05, 0.0008, 8.0 / 985),
+    "rtx4090-llama": EmulatedPace(0.05, 0.0005, 5.25 / 985),
+}
+
+
+@dataclass
+class Served:
+    """One request as the emulator saw it; times on its own clock, as if there were no speed-up."""
+
+    path: str
+    marker: str | None
+    arrival_s: float
+    start_s: float | None = None
+    finish_s: float | None = None
+    tokens: int = 0
+    outcome: str = "waiting"
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class Emulator:
+    """A backend in this process; `start` and `stop` it inside a running loop.
+
+    Parameters
+    ----------
+    profile : str
+        A name of `PACES`.
+    speedup : float
+        Times faster than the profile.
+    host, port : str, int
+        Where to listen; port 0 takes a free one.
+    slots : int
+        Answers at once.
+    seed : int
+        Of the lengths that are drawn.
+    """
+
+    def __init__(
+        self,
+        profile: str = "m1",
+        *,
+        speedup: float = 1.0,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        slots: int = 1,
+        seed: int = 0,
+    ) -> None:
+        if profile not in PACES:
+            raise unknown_name("profile", profile, PACES)
+        if isinstance(speedup, bool) or not 0 < speedup <= 1e6:
+            raise ParameterError("speedup", speedup, "give a number above 0, 1 million at most")
+        if isinstance(slots, bool) or not isinstance(slots, int) or slots < 1:
+            raise ParameterError("slots", slots, "give 1 or more")
+        self.profile, self.speedup, self.host, self.port, self.seed = profile, speedup, host, port, seed
+        self.pace = PACES[profile]
+        self.served: list[Served] = []
+        self._slot = asyncio.Semaphore(slots)
+        self._runner: web.ServerRunner | None = None
+        self._began = time.monotonic()
+
+    @property
+    def url(self) -> str:
+        """Base URL."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def busy(self) -> int:
+        """Answers being made."""
+        return sum(entry.outcome == "running" for entry in self.served)
+
+    async def start(self) -> None:
+        """Listen.
+
+        Raises
+        ------
+        ClairvoyantError
+            If the address is taken.
+        """
+        server = web.Server(self._handle, handler_cancellation=True, access_log=None)
+        self._runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=0.2)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self.host, self.port, backlog=2048)
+        try:
+            await site.start()
+        except OSError as error:
+            await self._runner.cleanup()
+            raise ClairvoyantError(f"cannot listen on {self.host}:{self.port} ({error.strerror})") from error
+        self.port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Stop, cutting what runs."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    def answer_tokens(self, ask: Ask, steer: dict[str, Any]) -> int:
+        """Tokens of an answer: what the request says, or drawn from the prompt; never above its cap."""
+        tokens = steer.get("tokens")
+        if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0:
+            digest = hashlib.blake2b(f"{self.seed}:{ask.prompt}".encode(), digest_size=8).digest()
+            draw, within = digest[0] / 256, int.from_bytes(digest[1:5], "little") / 2**32
+            low, high = (5, 200) if draw < 0.5 else (200, 800) if draw < 0.8 else (800, 1200)
+            tokens = int(low + (high - low) * within)
+        return tokens if ask.token_cap is None else min(tokens, ask.token_cap)
+
+    def _now_s(self) -> float:
+        return (time.monotonic() - self._began) * self.speedup
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.path
+        if request.method == "POST" and path in SCHEDULED_PATHS:
+            return await self._generate(request, path)
+        if request.method == "GET":
+            fixed = _FIXED.get(path)
+            if fixed is not None:
+                return _json(fixed)
+            if path == "/emulate/served":
+                return _json([vars(entry) for entry in self.served])
+            if path == "/metrics":
+                return web.Response(text="emulated_requests_total %d\n" % len(self.served))
+        return _json({"error": f"emulated backend: no {request.method} {path}"}, 404)
+
+    async def _generate(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        body = await request.read()
+        ask = read_ask(path, body)
+        fields = _object(body)
+        steer = fields.get("emulate")
+        if not isinstance(steer, dict):
+            steer = _object(request.headers.get("x-emulate", "").encode())
+        if ask.kind == "bypass":
+            return _json({"model": str(fields.get("model", "emulated")), "done": True, "done_reason": "load"})
+        if ask.kind == "opaque":
+            return _json({"error": {"message": "the body is not JSON", "type": "invalid_request_error"}}, 400)
+        marker = steer.get("marker")
+        entry = Served(path, None if marker is None else str(marker), self._now_s())
+        entry.headers = {name.lower(): value for name, value in request.headers.items()}
+        self.served.append(entry)
+        try:
+            async with self._slot:
+                entry.start_s, entry.outcome = self._now_s(), "running"
+                reply = await self._answer(request, path, ask, fields, steer, entry)
+                entry.outcome = "done"
+                return reply
+        except (asyncio.CancelledError, ConnectionError):
+            entry.outcome = "gone"
+            raise
+        finally:
+            entry.finish_s = self._now_s()
+
+    async def _answer(
+        self,
+        request: web.BaseRequest,
+        path: str,
+        ask: Ask,
+        fields: dict[str, Any],
+        steer: dict[str, Any],
+        entry: Served,
+    ) -> web.StreamResponse:
+        fault = steer.get("fault")
+        model = str(fields.get("model", "emulated"))
+        if ask.kind == "embedding":
+            await asyncio.sleep(_EMBEDDING_S / self.speedup)
+            return _json(_embedding(path, model))
+        if fault in ("status", "refuse", "hang", "garbage"):
+            return await _fault_before(request, str(fault))
+        tokens = self.answer_tokens(ask, steer)
+        entry.tokens = tokens
+        prompt_tokens = max(1, len(ask.prompt) // 4)
+        answer = _Answer(path, model, prompt_tokens, tokens, _wants_usage(fields))
+        first_s = self.pace.overhead_s + prompt_tokens * self.pace.per_prompt_token_s
+        if not ask.stream:
+            # headers come with the answer, as from the real servers
+            if fault in ("die_first", "die_mid", "stall_mid", "bad_chunk"):
+                await asyncio.sleep(first_s / self.speedup)
+                return await _fault_within(request, str(fault), b'{"half":', "application/json")
+            await asyncio.sleep((first_s + tokens * self.pace.per_token_s) / self.speedup)
+            whole = b"this is no JSON" if fault == "not_json" else json.dumps(answer.whole()).encode()
+            return _whole(whole, fault == "gzip")
+        content_type = "text/event-stream" if answer.openai else "application/x-ndjson"
+        reply = web.StreamResponse(headers={"Content-Type": content_type})
+        await asyncio.sleep(first_s / self.speedup)
+        await reply.prepare(request)
+        if fault == "die_first":
+            return _broken(request, reply)
+        async for due, last in self._ticks(tokens):
+            await reply.write(b"".join(answer.piece(k) for k in due))
+            if fault in ("die_mid", "stall_mid", "bad_chunk") and due and due[-1] >= tokens // 2 and not last:
+                return await _fault_in_stream(request, reply, str(fault))
+        await reply.write(answer.end())
+        await reply.write_eof()
+        return reply
+
+    async def _ticks(self, tokens: int) -> AsyncIterator[tuple[range, bool]]:
+        """Ranges of tokens as they fall due; many at once where the speed-up outruns the timer."""
+        began, step = time.monotonic(), self.pace.per_token_s / self.speedup
+        sent = 0
+        while sent < tokens:
+            wait = began + (sent + 1) * step - time.monotonic()
+            if wait > 0:
+                await asyncio.sleep(wait)
+            due = min(tokens, max(sent + 1, int((time.monotonic() - began) / step)))
+            yield range(sent, due), due == tokens
+            sent = due
+
+
+class _Answer:
+    """The texts of one answer in the dialect of its path."""
+
+    def __init__(self, path: str, model: str, prompt_tokens: int, tokens: int, usage: bool) -> None:
+        self.openai = path.startswith("/v1")
+        self._chat = path.endswith(("/chat/completions", "/api/chat"))
+        self._model, self._prompt_tokens, self._tokens, self._usage = model, prompt_tokens, tokens, usage
+        self._created = int(time.time())
+
+    def piece(self, k: int) -> bytes:
+        """Token k as a line or an event."""
+        word = _WORDS[k % len(_WORDS)] + " "
+        if self.openai:
+            choice: dict[str, Any] = {"index": 0, "finish_reason": None}
+            choice.update({"delta": {"content": word}} if self._chat else {"text": word})
+            return _event(self._frame([choice], chunk=True))
+        return _line({**self._ollama_frame(), **self._ollama_text(word), "done": False})
+
+    def end(self) -> bytes:
+        """What closes a stream."""
+        if self.openai:
+            choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
+            choice.update({"delta": {}} if self._chat else {"text": ""})
+            text = _event(self._frame([choice], chunk=True))
+            if self._usage:
+                text += _event({**self._frame([], chunk=True), "usage": self._usage_block()})
+            return text + b"data: [DONE]\n\n"
+        return _line({**self._ollama_frame(), **self._ollama_text(""), **self._ollama_end()})
+
+    def whole(self) -> dict[str, Any]:
+        """The answer in one piece."""
+        text = "".join(_WORDS[k % len(_WORDS)] + " " for k in range(self._tokens))
+        if self.openai:
+            choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
+            choice.update(
+                {"message": {"role": "assistant", "content": text}} if self._chat else {"text": text}
+            )
+            return {**self._frame([choice], chunk=False), "usage": self._usage_block()}
+        return {**self._ollama_frame(), **self._ollama_text(text), **self._ollama_end()}
+
+    def _frame(self, choices: list[dict[str, Any]], chunk: bool) -> dict[str, Any]:
+        kind = ("chat.completion.chunk" if chunk else "chat.completion") if self._chat else "text_completion"
+        return {
+            "id": "emulated-1",
+            "object": kind,
+            "created": self._created,
+            "model": self._model,
+            "choices": choices,
+        }
+
+    def _usage_block(self) -> dict[str, int]:
+        total = self._prompt_tokens + self._tokens
+        return {
+            "prompt_tokens": self._prompt_tokens,
+            "completion_tokens": self._tokens,
+            "total_tokens": total,
+        }
+
+    def _ollama_frame(self) -> dict[str, Any]:
+        return {"model": self._model, "created_at": "2026-01-01T00:00:00Z"}
+
+    def _ollama_text(self, text: str) -> dict[str, Any]:
+        return {"message": {"role": "assistant", "content": text}} if self._chat else {"response": text}
+
+    def _ollama_end(self) -> dict[str, Any]:
+        return {
+            "done": True,
+            "done_reason": "stop",
+            "total_duration": 1,
+            "prompt_eval_count": self._prompt_tokens,
+            "eval_count": self._tokens,
+            "eval_duration": 1,
+        }
+
+
+_FIXED: dict[str, Any] = {
+    "/": "emulated backend",
+    "/health": {"status": "ok"},
+    "/api/version": {"version": "0.0.0-emulated"},
+    "/api/tags": {"models": [{"name": "emulated", "model": "emulated", "size": 0, "digest": ""}]},
+    "/v1/models": {"object": "list", "data": [{"id": "emulated", "object": "model", "owned_by": "emulator"}]},
+}
+
+
+async def _fault_before(request: web.BaseRequest, fault: str) -> web.StreamResponse:
+    if fault == "status":
+        return _json({"error": {"message": "emulated failure", "type": "server_error"}}, 500)
+    if fault == "hang":
+        await asyncio.sleep(3600)
+    transport = request.transport
+    if transport is not None:
+        if fault == "garbage":
+            transport.write(b"\x00\x01 this is no HTTP\r\n\r\n")
+        transport.close()
+    raise ConnectionResetError("emulated fault")
+
+
+async def _fault_within(request: web.BaseRequest, fault: str, half: bytes, kind: str) -> web.StreamResponse:
+    reply = web.StreamResponse(headers={"Content-Type": kind})
+    await reply.prepare(request)
+    if fault == "die_first":
+        return _broken(request, reply)
+    await reply.write(half)
+    return await _fault_in_stream(request, reply, fault)
+
+
+async def _fault_in_stream(
+    request: web.BaseRequest, reply: web.StreamResponse, fault: str
+) -> web.StreamResponse:
+    if fault == "stall_mid":
+        await asyncio.sleep(3600)
+    transport = request.transport
+    if fault == "bad_chunk" and transport is not None:
+        transport.write(b"zzz\r\nnot a chunk\r\n")
+        await asyncio.sleep(3600)
+    return _broken(request, reply)
+
+
+def _broken(request: web.BaseRequest, reply: web.StreamResponse) -> web.StreamResponse:
+    if request.transport is not None:
+        request.transport.close()
+    raise ConnectionResetError("emulated fault")
+
+
+def _whole(body: bytes, compressed: bool) -> web.Response:
+    headers = {"Content-Type": "application/json"}
+    if compressed:
+        headers["Content-Encoding"] = "gzip"
+        body = gzip.compress(body, mtime=0)
+    return web.Response(body=body, headers=headers)
+
+
+def _embedding(path: str, model: str) -> dict[str, Any]:
+    vector = [0.0, 0.6, 0.8]
+    if path == "/v1/embeddings":
+        data = [{"object": "embedding", "index": 0, "embedding": vector}]
+        return {
+            "object": "list",
+            "model": model,
+            "data": data,
+            "usage": {"prompt_tokens": 1, "total_tokens": 1},
+        }
+    return {"model": model, "embeddings": [vector]} if path == "/api/embed" else {"embedding": vector}
+
+
+def _wants_usage(fields: dict[str, Any]) -> bool:
+    options = fields.get("stream_options")
+    return isinstance(options, dict) and options.get("include_usage") is True
+
+
+def _object(text: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _event(value: object) -> bytes:
+    return b"data: " + json.dumps(value, separators=(",", ":")).encode() + b"\n\n"
+
+
+def _line(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+
+
+def _json(value: object, status: int = 200) -> web.Response:
+    return web.Response(body=json.dumps(value).encode(), status=status, content_type="application/json")

@@ -1,0 +1,57 @@
+"""Reading a client's body: whole and bounded for scheduled paths, piece by piece for all others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from clairvoyant_lab.serving.config import ProxySettings
+
+__all__ = ["BodyFault", "pieces_of", "read_body"]
+
+
+class BodyFault(Exception):
+    """A body that is too large, too slow or cut."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        self.status, self.code, self.message = status, code, message
+        super().__init__(message)
+
+
+async def read_body(request: web.BaseRequest, settings: ProxySettings) -> bytes:
+    """Read a whole body.
+
+    Raises
+    ------
+    BodyFault
+        413 for one over `max_body_bytes`, 408 for one that stalls, 400 for one that is cut.
+    """
+    most = settings.max_body_bytes
+    too_large = BodyFault(413, "body_too_large", f"the body is larger than {most} bytes")
+    length = request.content_length
+    if length is not None and length > most:
+        raise too_large
+    pieces: list[bytes] = []
+    size = 0
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(settings.client_stall_timeout_s) as limit:
+            while piece := await request.content.readany():
+                size += len(piece)
+                if size > most:
+                    raise too_large
+                pieces.append(piece)
+                limit.reschedule(loop.time() + settings.client_stall_timeout_s)
+    except TimeoutError as error:
+        raise BodyFault(408, "body_stalled", "the body did not come in time") from error
+    except web.RequestPayloadError as error:
+        raise BodyFault(400, "body_cut", "the body is not whole") from error
+    return b"".join(pieces) if len(pieces) != 1 else pieces[0]
+
+
+async def pieces_of(request: web.BaseRequest) -> AsyncIterator[bytes]:
+    """Pieces of a body as they come."""
+    async for piece in request.content.iter_any():
+        yield piece

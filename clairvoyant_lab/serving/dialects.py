@@ -1,0 +1,193 @@
+"""What differs between OpenAI's and Ollama's ways of speaking: error bodies, and reading answers.
+
+An answer is relayed as bytes; `Tally` looks at a copy, in bounded memory, wherever the pieces are cut.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+__all__ = ["Tally", "dialect_of", "error_body"]
+
+_OPENAI_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    404: "invalid_request_error",
+    413: "invalid_request_error",
+    429: "rate_limit_error",
+}
+_TAIL_BYTES = 64 * 1024
+
+
+def dialect_of(path: str) -> str:
+    """`ollama` for paths under /api, `openai` for all others."""
+    return "ollama" if path == "/api" or path.startswith("/api/") else "openai"
+
+
+def error_body(dialect: str, status: int, message: str, code: str) -> bytes:
+    """Body of an error in the dialect of the path, as JSON.
+
+    Parameters
+    ----------
+    dialect : {"openai", "ollama"}
+        Ollama's clients read `error` as a string, OpenAI's as an object with message, type and code.
+    status : int
+        HTTP status it goes with.
+    message : str
+        For people; never with a part of a prompt.
+    code : str
+        For programs, such as `queue_full`.
+    """
+    if dialect == "ollama":
+        return json.dumps({"error": message}).encode()
+    kind = _OPENAI_TYPES.get(status, "server_error")
+    return json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}}).encode()
+
+
+class Tally:
+    """Counts an answer's tokens from a copy of its bytes.
+
+    For a stream it counts pieces with content as they pass (one a token with the servers at hand); the
+    usage block or Ollama's last line, if there is one, is the final word. Memory is bounded by the tail
+    it keeps; a line longer than that is not understood, and the count stands.
+    """
+
+    __slots__ = ("_dialect", "_pieces", "_readable", "_stream", "_tail", "bytes_seen")
+
+    def __init__(self, dialect: str, stream: bool, content_encoding: str | None = None) -> None:
+        self._dialect = dialect
+        self._stream = stream
+        self._readable = (content_encoding or "identity").strip().lower() in ("", "identity")
+        self._tail = bytearray()
+        self._pieces = 0
+        self.bytes_seen = 0
+
+    def feed(self, piece: bytes) -> None:
+        """Take the next piece of the body, cut anywhere."""
+        self.bytes_seen += len(piece)
+        if not self._readable:
+            return
+        tail = self._tail
+        tail += piece
+        if len(tail) > 2 * _TAIL_BYTES:
+            # lines that leave the tail are counted then, so that no cut loses one
+            cut = tail.rfind(b"\n", 0, len(tail) - _TAIL_BYTES) + 1
+            if cut == 0:
+                cut = len(tail) - _TAIL_BYTES
+            if self._stream:
+                self._pieces += self._count(bytes(tail[:cut]))
+            del tail[:cut]
+
+    def response_tokens(self) -> int | None:
+        """Tokens of the answer: what the server says, else the pieces seen in a stream, else None."""
+        if not self._readable:
+            return None
+        tail = bytes(self._tail)
+        if self._stream:
+            said = self._said_in_stream(tail)
+            if said is not None:
+                return said
+            pieces = self._pieces + self._count(tail)
+            return pieces if pieces else None
+        return _said(_loads(tail))
+
+    def prompt_tokens(self) -> int | None:
+        """Tokens of the prompt, as far as the server says."""
+        if not self._readable:
+            return None
+        for value in self._values_from_end(bytes(self._tail)):
+            usage = value.get("usage")
+            if isinstance(usage, dict) and isinstance(usage.get("prompt_tokens"), int):
+                return int(usage["prompt_tokens"])
+            if isinstance(value.get("prompt_eval_count"), int):
+                return int(value["prompt_eval_count"])
+        return None
+
+    def _said_in_stream(self, tail: bytes) -> int | None:
+        for value in self._values_from_end(tail):
+            said = _said(value)
+            if said is not None:
+                return said
+        return None
+
+    def _values_from_end(self, tail: bytes) -> list[dict[str, Any]]:
+        """The last JSON objects of the body, last first: usage stands in one of the last three."""
+        if not self._stream:
+            whole = _loads(tail)
+            return [whole] if whole is not None else []
+        found: list[dict[str, Any]] = []
+        # split on line ends only: U+2028 and its like are fine inside JSON strings
+        for line in reversed(tail.replace(b"\r", b"\n").split(b"\n")):
+            value = _loads(_payload(line))
+            if value is not None:
+                found.append(value)
+            if len(found) == 3:
+                break
+        return found
+
+    def _count(self, block: bytes) -> int:
+        """Pieces that carry content in a block of whole lines."""
+        count = 0
+        for line in block.replace(b"\r", b"\n").split(b"\n"):
+            payload = _payload(line)
+            if not payload:
+                continue
+            if self._dialect == "ollama":
+                count += b'"done":false' in payload or b'"done": false' in payload
+            else:
+                value = _loads(payload)
+                count += value is not None and _has_content(value)
+        return count
+
+
+def _payload(line: bytes) -> bytes:
+    """Of an event-stream line what follows `data:` (the space is optional); of another line the line."""
+    line = line.strip()
+    if line.startswith(b"data:"):
+        return line[5:].lstrip()
+    # comments and other fields carry nothing
+    return line if line.startswith(b"{") else b""
+
+
+def _loads(text: bytes) -> dict[str, Any] | None:
+    if not text.lstrip().startswith(b"{"):
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _said(value: dict[str, Any] | None) -> int | None:
+    if value is None:
+        return None
+    usage = value.get("usage")
+    if isinstance(usage, dict) and isinstance(usage.get("completion_tokens"), int):
+        return int(usage["completion_tokens"])
+    if isinstance(value.get("eval_count"), int):
+        return int(value["eval_count"])
+    timings = value.get("timings")  # llama.cpp's own block, in streams without usage
+    if isinstance(timings, dict) and isinstance(timings.get("predicted_n"), int):
+        return int(timings["predicted_n"])
+    if isinstance(value.get("tokens_predicted"), int):
+        return int(value["tokens_predicted"])
+    return None
+
+
+def _has_content(value: dict[str, Any]) -> bool:
+    choices = value.get("choices")
+    if not isinstance(choices, list):
+        return False
+    for choice in choices:
+        if not isinstance(choice, dict):
+            continue
+        if choice.get("text"):
+            return True
+        delta = choice.get("delta")
+        if isinstance(delta, dict) and any(
+            delta.get(name) for name in ("content", "reasoning_content", "tool_calls", "refusal")
+        ):
+            return True
+    return False

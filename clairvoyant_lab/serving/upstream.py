@@ -1,0 +1,145 @@
+"""The way to the backend: one aiohttp session, headers as they must be, faults named.
+
+Nothing is retried: a POST that may have started is not repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Iterable
+from typing import Any
+
+import aiohttp
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from clairvoyant_lab.serving.config import ProxySettings
+
+__all__ = ["Upstream", "UpstreamFault", "fault_of", "request_headers", "response_headers"]
+
+_HOP_BY_HOP = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "trailers",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+# Host is the backend's own (Ollama answers a foreign one with 403); Expect was answered by us
+_NOT_FORWARDED = _HOP_BY_HOP | {"host", "expect", "content-length"}
+_OWN_PREFIX = "x-clairvoyant-"
+
+
+class UpstreamFault(Exception):
+    """The backend failed: status to answer with, a code for programs, words for people."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        self.status, self.code, self.message = status, code, message
+        super().__init__(message)
+
+
+class Upstream:
+    """Session and base URL of the one backend.
+
+    Parameters
+    ----------
+    settings : ProxySettings
+        Backend URL and time limits.
+    """
+
+    def __init__(self, settings: ProxySettings) -> None:
+        self._base = settings.backend.rstrip("/")
+        self._connect_timeout_s = settings.connect_timeout_s
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        """Open the session; needs a running loop."""
+        self._session = aiohttp.ClientSession(
+            # llama.cpp closes idle connections after 5 s: leave before it does
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=4.0),
+            timeout=aiohttp.ClientTimeout(total=None, sock_read=None, sock_connect=self._connect_timeout_s),
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+            trust_env=False,
+        )
+
+    async def close(self) -> None:
+        """Close the session."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def send(
+        self,
+        method: str,
+        raw_target: str,
+        headers: CIMultiDict[str],
+        body: bytes | AsyncIterable[bytes] | None,
+    ) -> aiohttp.ClientResponse:
+        """Send a request and return the response once its headers are there.
+
+        Raises
+        ------
+        UpstreamFault
+            If the backend refuses, closes, or sends what is no HTTP.
+        """
+        assert self._session is not None, "open() comes first"
+        # the target goes on as it came, not re-quoted
+        url = URL(self._base + raw_target, encoded=True)
+        try:
+            return await self._session.request(method, url, headers=headers, data=body, allow_redirects=False)
+        except aiohttp.ClientError as error:
+            raise fault_of(error) from error
+        except OSError as error:
+            raise fault_of(error) from error
+
+
+def fault_of(error: BaseException) -> UpstreamFault:
+    """Name what went wrong; the words hold no part of a request."""
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return UpstreamFault(
+            504, "backend_connect_timeout", "the backend did not accept a connection in time"
+        )
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return UpstreamFault(502, "backend_down", "the backend cannot be reached; is it running?")
+    if isinstance(error, aiohttp.ClientResponseError):
+        return UpstreamFault(502, "backend_garbage", "the backend's answer is not valid HTTP")
+    return UpstreamFault(
+        502, "backend_closed", "the backend closed the connection before its answer was whole"
+    )
+
+
+def request_headers(incoming: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+    """Headers to send on: all but those of the hop and our own."""
+    listed = _listed(incoming.getall("Connection", ()))
+    kept: CIMultiDict[str] = CIMultiDict()
+    for name, value in incoming.items():
+        low = name.lower()
+        if low in _NOT_FORWARDED or low in listed or low.startswith(_OWN_PREFIX):
+            continue
+        kept.add(name, value)
+    return kept
+
+
+def response_headers(incoming: Any) -> CIMultiDict[str]:
+    """Headers to send back: all but those of the hop; lengths and encodings stay as they are."""
+    listed = _listed(incoming.getall("Connection", ()))
+    kept: CIMultiDict[str] = CIMultiDict()
+    for name, value in incoming.items():
+        low = name.lower()
+        if low in _HOP_BY_HOP or low in listed or low.startswith(_OWN_PREFIX):
+            continue
+        kept.add(name, value)
+    return kept
+
+
+def _listed(values: Iterable[str]) -> frozenset[str]:
+    """Header names that a Connection header declares to belong to the hop."""
+    names = frozenset(part.strip().lower() for value in values for part in value.split(","))
+    # a client could name what must not be lost
+    return names - {"content-type", "authorization", "content-length", "content-encoding"}
