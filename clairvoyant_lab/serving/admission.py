@@ -174,7 +174,7 @@ class Line:
         self._queue = fresh
 
     def order(self, now_s: float) -> list[Waiter]:
-        """Those who wait in the order in which they would go if nobody else came and the clock stood still."""
+        """Those who wait, in the order in which they would go if the clock stood still."""
         return [self.waiting[ticket] for ticket in self._queue.order_at(now_s)]
 
     def keys(self, waiters: Sequence[Waiter], now_s: float) -> NDArray[np.float64]:

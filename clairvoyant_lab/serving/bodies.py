@@ -9,10 +9,10 @@ from aiohttp import web
 
 from clairvoyant_lab.serving.config import ProxySettings
 
-__all__ = ["BodyFault", "pieces_of", "read_body"]
+__all__ = ["BodyFaultError", "pieces_of", "read_body"]
 
 
-class BodyFault(Exception):
+class BodyFaultError(Exception):
     """A body that is too large, too slow or cut."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -25,11 +25,11 @@ async def read_body(request: web.BaseRequest, settings: ProxySettings) -> bytes:
 
     Raises
     ------
-    BodyFault
+    BodyFaultError
         413 for one over `max_body_bytes`, 408 for one that stalls, 400 for one that is cut.
     """
     most = settings.max_body_bytes
-    too_large = BodyFault(413, "body_too_large", f"the body is larger than {most} bytes")
+    too_large = BodyFaultError(413, "body_too_large", f"the body is larger than {most} bytes")
     length = request.content_length
     if length is not None and length > most:
         raise too_large
@@ -45,9 +45,9 @@ async def read_body(request: web.BaseRequest, settings: ProxySettings) -> bytes:
                 pieces.append(piece)
                 limit.reschedule(loop.time() + settings.client_stall_timeout_s)
     except TimeoutError as error:
-        raise BodyFault(408, "body_stalled", "the body did not come in time") from error
+        raise BodyFaultError(408, "body_stalled", "the body did not come in time") from error
     except web.RequestPayloadError as error:
-        raise BodyFault(400, "body_cut", "the body is not whole") from error
+        raise BodyFaultError(400, "body_cut", "the body is not whole") from error
     return b"".join(pieces) if len(pieces) != 1 else pieces[0]
 
 

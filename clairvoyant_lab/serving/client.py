@@ -203,7 +203,7 @@ class ProxyClient:
                     count += 1
                     if count == limit:
                         return
-                if (timeout_s is not None and time.monotonic() - began > timeout_s):
+                if timeout_s is not None and time.monotonic() - began > timeout_s:
                     return
 
     def chat(

@@ -15,7 +15,7 @@ from aiohttp import web
 from clairvoyant_lab.errors import ClairvoyantError, ParameterError, unknown_name
 from clairvoyant_lab.scheduling.serial import SerialPolicy, serial_policy
 from clairvoyant_lab.serving.admission import check_live
-from clairvoyant_lab.serving.bodies import BodyFault, read_body
+from clairvoyant_lab.serving.bodies import BodyFaultError, read_body
 from clairvoyant_lab.serving.config import TAU_MODES, is_loopback
 from clairvoyant_lab.serving.events import format_event
 from clairvoyant_lab.serving.explain import describe_queue
@@ -36,7 +36,7 @@ _HEARTBEAT_S = 15.0
 Route = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
-class _Refusal(Exception):
+class _RefusalError(Exception):
     """An answer that is not a success."""
 
     def __init__(self, status: int, code: str, message: str, **details: Any) -> None:
@@ -73,7 +73,7 @@ class Control:
         try:
             methods = self._routes.get(path)
             if methods is None:
-                raise _Refusal(404, "no_such_route", f"known: {', '.join(self._routes)}")
+                raise _RefusalError(404, "no_such_route", f"known: {', '.join(self._routes)}")
             if path != "/clairvoyant/healthz":
                 self._authorise(request)
             route = methods.get(request.method)
@@ -85,12 +85,12 @@ class Control:
                 response.headers["Allow"] = ", ".join(methods)
                 return response
             return await route(request)
-        except _Refusal as refusal:
+        except _RefusalError as refusal:
             response = _json(refusal.body, refusal.status)
             if refusal.status == 401:
                 response.headers["WWW-Authenticate"] = 'Bearer realm="clairvoyant"'
             return response
-        except BodyFault as fault:
+        except BodyFaultError as fault:
             return _json({"error": {"code": fault.code, "message": fault.message}}, fault.status)
         except ParameterError as error:
             details = {"field": error.field, "remedy": error.remedy}
@@ -103,14 +103,14 @@ class Control:
         if token is not None:
             given = request.headers.get("Authorization", "")
             if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
-                raise _Refusal(
+                raise _RefusalError(
                     401, "token_needed", "control routes need the header Authorization: Bearer <token>"
                 )
             return
         # a web page elsewhere must not reach a proxy on this machine through a name that points here
         host = urlsplit(f"//{request.headers.get('Host', '')}").hostname
         if host is not None and not is_loopback(host):
-            raise _Refusal(403, "foreign_host", "control routes answer to this machine's own names only")
+            raise _RefusalError(403, "foreign_host", "control routes answer to this machine's own names only")
 
     async def _healthz(self, request: web.BaseRequest) -> web.Response:
         if self._proxy.admission.draining:
@@ -206,7 +206,7 @@ class Control:
 
     async def _roll_back_model(self, request: web.BaseRequest) -> web.Response:
         if not self._proxy.forecaster.can_roll_back:
-            raise _Refusal(
+            raise _RefusalError(
                 409, "nothing_to_roll_back", "no model was swapped in, so there is none to go back to"
             )
         self._proxy.roll_back_model()
@@ -220,7 +220,7 @@ class Control:
                 raise unknown_name("query parameter", name, ("policy", "starvation_timeout_s"))
         policy = proxy.line.policy if proxy.shadow is None else proxy.shadow.policy
         if "policy" in query:
-            extra = {"rate": proxy.settings.aging_rate} if query["policy"] == "aging" else {}
+            extra: dict[str, Any] = {"rate": proxy.settings.aging_rate} if query["policy"] == "aging" else {}
             policy = serial_policy(query["policy"], starvation_timeout_s=policy.starvation_timeout_s, **extra)
             check_live(policy)
         if "starvation_timeout_s" in query:
@@ -262,14 +262,14 @@ class Control:
     async def _json_body(self, request: web.BaseRequest) -> dict[str, Any]:
         # a form from a foreign web page cannot have this content type without asking first
         if request.content_type != "application/json":
-            raise _Refusal(415, "not_json", "send application/json")
+            raise _RefusalError(415, "not_json", "send application/json")
         body = await read_body(request, self._proxy.settings)
         try:
             value = json.loads(body, parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
-            raise _Refusal(400, "not_json", "the body is not JSON") from error
+            raise _RefusalError(400, "not_json", "the body is not JSON") from error
         if not isinstance(value, dict):
-            raise _Refusal(422, "not_an_object", "the body must be a JSON object")
+            raise _RefusalError(422, "not_an_object", "the body must be a JSON object")
         return value
 
 

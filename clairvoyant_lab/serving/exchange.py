@@ -7,12 +7,13 @@ from collections.abc import AsyncIterable, Callable, Mapping
 
 import aiohttp
 from aiohttp import web
+from multidict import CIMultiDict
 
 from clairvoyant_lab.serving.config import ProxySettings
 from clairvoyant_lab.serving.dialects import Tally, error_body
 from clairvoyant_lab.serving.upstream import (
     Upstream,
-    UpstreamFault,
+    UpstreamFaultError,
     fault_of,
     request_headers,
     response_headers,
@@ -119,9 +120,9 @@ class Exchange:
             waited = (
                 self._settings.first_byte_timeout_s if reply is None else self._settings.silence_timeout_s
             )
-            fault = UpstreamFault(504, "backend_silent", f"the backend was silent for {waited:g} s")
+            fault = UpstreamFaultError(504, "backend_silent", f"the backend was silent for {waited:g} s")
             return self._failed(reply, fault)
-        except UpstreamFault as fault:
+        except UpstreamFaultError as fault:
             return self._failed(reply, fault)
         except ConnectionError:  # only writes to the client raise it here: upstream's are named above
             return self._cut(reply, "gone_running")
@@ -129,7 +130,7 @@ class Exchange:
             if answer is not None and not whole:
                 answer.close()  # the backend sees the connection go and stops
 
-    def _headers(self, body: bytes | AsyncIterable[bytes] | None) -> aiohttp.typedefs.CIMultiDict[str]:
+    def _headers(self, body: bytes | AsyncIterable[bytes] | None) -> CIMultiDict[str]:
         headers = request_headers(self._request.headers)
         if body is not None and not isinstance(body, bytes):
             length = self._request.headers.get("Content-Length")
@@ -192,7 +193,7 @@ class Exchange:
         await reply.write(piece)
         self._phase = "silence"
 
-    def _failed(self, reply: web.StreamResponse | None, fault: UpstreamFault) -> web.StreamResponse:
+    def _failed(self, reply: web.StreamResponse | None, fault: UpstreamFaultError) -> web.StreamResponse:
         if reply is not None and reply.prepared:
             # headers are out: a cut connection is the only honest end
             return self._cut(reply, "backend_failed")

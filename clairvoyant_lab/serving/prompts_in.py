@@ -118,7 +118,7 @@ def _is_load_call(fields: Mapping[str, Any], prompt: str, where: str) -> bool:
 
 
 def _messages(fields: Mapping[str, Any]) -> tuple[str, int]:
-    """Text of the last user message; without one, of the last message of all (a tool's answer, a system text)."""
+    """Text of the last user message; without one, of the last message that has a text (tool or system)."""
     messages = fields.get("messages")
     if not isinstance(messages, list):
         return "", 1

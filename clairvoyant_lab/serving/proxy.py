@@ -16,7 +16,7 @@ from aiohttp import web
 from clairvoyant_lab.errors import ClairvoyantError, QueueFullError
 from clairvoyant_lab.scheduling.serial import SerialPolicy, serial_policy
 from clairvoyant_lab.serving.admission import Admission, DrainingError, Line, Waiter
-from clairvoyant_lab.serving.bodies import BodyFault, pieces_of, read_body
+from clairvoyant_lab.serving.bodies import BodyFaultError, pieces_of, read_body
 from clairvoyant_lab.serving.config import ProxySettings
 from clairvoyant_lab.serving.control import Control
 from clairvoyant_lab.serving.dialects import Tally, dialect_of
@@ -228,7 +228,7 @@ class Proxy:
         try:
             try:
                 body = await read_body(request, self.settings)
-            except BodyFault as fault:
+            except BodyFaultError as fault:
                 return self._refuse(job, "refused_body", fault.status, fault.code, fault.message, close=True)
             job.ask = read_ask(path, body, request.headers.get("Content-Encoding"))
             if job.ask.kind == "bypass":

@@ -126,6 +126,7 @@ class Recorder:
         )
 
     def _ids(self, prompt: str) -> bytes:
-        from clairvoyant_lab.predictor.ngrams import ngram_ids
+        from clairvoyant_lab.predictor.ngrams import scan_many
 
-        return bytes(ngram_ids(prompt).astype("<i4").tobytes())
+        _, ids = scan_many([prompt])
+        return ids[0].astype("<i4").tobytes()

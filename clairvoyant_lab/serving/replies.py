@@ -67,7 +67,7 @@ class ProxyState:
     counts : dict of str to int
         received, passed_through, dispatched, promoted, predictor_failures, and one of each outcome.
     by_class : dict
-        For Short, Medium, Long, Embedding: n, wait_p50_s, wait_p95_s, sojourn_p50_s, ... of the last requests.
+        For Short, Medium, Long, Embedding: n, wait_p50_s, wait_p95_s, sojourn_p50_s, ...
     throughput : dict
         requests_per_s and tokens_per_s over the last minute.
     model, journal : dict

@@ -84,7 +84,7 @@ def window_trace(records: Sequence[Finished]) -> Trace:
     origin = rows[0].arrival_s if rows else 0.0
     return Trace.from_arrays(
         [r.arrival_s - origin for r in rows],
-        [r.service_s for r in rows],
+        [0.0 if r.service_s is None else r.service_s for r in rows],
         [r.probabilities[2] for r in rows],
         source="the proxy's last requests",
         service_model="as served",

@@ -70,7 +70,10 @@ class ThreadedStack:
     @property
     def backend_url(self) -> str:
         """Where the backend listens."""
-        return self._backend if self.emulator is None or self._backend is not None else self.emulator.url
+        if self._backend is not None:
+            return self._backend
+        assert self.emulator is not None, "enter the stack first"
+        return self.emulator.url
 
     def __enter__(self) -> ThreadedStack:
         self._thread.start()

@@ -14,7 +14,7 @@ from yarl import URL
 
 from clairvoyant_lab.serving.config import ProxySettings
 
-__all__ = ["Upstream", "UpstreamFault", "fault_of", "request_headers", "response_headers"]
+__all__ = ["Upstream", "UpstreamFaultError", "fault_of", "request_headers", "response_headers"]
 
 _HOP_BY_HOP = frozenset(
     {
@@ -35,7 +35,7 @@ _NOT_FORWARDED = _HOP_BY_HOP | {"host", "expect", "content-length"}
 _OWN_PREFIX = "x-clairvoyant-"
 
 
-class UpstreamFault(Exception):
+class UpstreamFaultError(Exception):
     """The backend failed: status to answer with, a code for programs, words for people."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
@@ -85,7 +85,7 @@ class Upstream:
 
         Raises
         ------
-        UpstreamFault
+        UpstreamFaultError
             If the backend refuses, closes, or sends what is no HTTP.
         """
         assert self._session is not None, "open() comes first"
@@ -99,17 +99,17 @@ class Upstream:
             raise fault_of(error) from error
 
 
-def fault_of(error: BaseException) -> UpstreamFault:
+def fault_of(error: BaseException) -> UpstreamFaultError:
     """Name what went wrong; the words hold no part of a request."""
     if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return UpstreamFault(
+        return UpstreamFaultError(
             504, "backend_connect_timeout", "the backend did not accept a connection in time"
         )
     if isinstance(error, aiohttp.ClientConnectorError):
-        return UpstreamFault(502, "backend_down", "the backend cannot be reached; is it running?")
+        return UpstreamFaultError(502, "backend_down", "the backend cannot be reached; is it running?")
     if isinstance(error, aiohttp.ClientResponseError):
-        return UpstreamFault(502, "backend_garbage", "the backend's answer is not valid HTTP")
-    return UpstreamFault(
+        return UpstreamFaultError(502, "backend_garbage", "the backend's answer is not valid HTTP")
+    return UpstreamFaultError(
         502, "backend_closed", "the backend closed the connection before its answer was whole"
     )
 

@@ -39,9 +39,26 @@ FAULTS = (
     "gzip",  # a compressed body
 )
 
-_WORDS = (
-    ["a", "serial", "server", "answers", "one", "request", "at", "a", "time", "and", "the", "queue", "decides", "how", "long", "the", "others", "wait"]
-)
+_WORDS = [
+    "a",
+    "serial",
+    "server",
+    "answers",
+    "one",
+    "request",
+    "at",
+    "a",
+    "time",
+    "and",
+    "the",
+    "queue",
+    "decides",
+    "how",
+    "long",
+    "the",
+    "others",
+    "wait",
+]
 _EMBEDDING_S = 0.03
 
 
@@ -184,7 +201,7 @@ class Emulator:
             if path == "/emulate/served":
                 return _json([vars(entry) for entry in self.served])
             if path == "/metrics":
-                return web.Response(text="emulated_requests_total %d\n" % len(self.served))
+                return web.Response(text=f"emulated_requests_total {len(self.served)}\n")
         return _json({"error": f"emulated backend: no {request.method} {path}"}, 404)
 
     async def _generate(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
@@ -292,7 +309,10 @@ class _Answer:
         """What closes a stream."""
         if self.openai:
             choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
-            choice.update({"delta": {}} if self._chat else {"text": ""})
+            if self._chat:
+                choice["delta"] = {}
+            else:
+                choice["text"] = ""
             text = _event(self._frame([choice], chunk=True))
             if self._usage:
                 text += _event({**self._frame([], chunk=True), "usage": self._usage_block()})

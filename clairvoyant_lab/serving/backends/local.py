@@ -99,7 +99,7 @@ def _parameters(
         raise ParameterError(
             "model",
             None if file is None else str(file),
-            "no such model file; run `clairvoyant-lab backend install-model`, or give the path of a .gguf file",
+            "no such model file; run `clairvoyant-lab backend install-model`, or name a .gguf file",
         )
     for name, value in (("threads", threads), ("slots", slots), ("context_tokens", context_tokens)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:

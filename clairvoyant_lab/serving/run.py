@@ -1,0 +1,83 @@
+"""Run a proxy or an emulator in the foreground until SIGINT or SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from typing import Any
+
+from clairvoyant_lab.serving.backends.emulate import Emulator
+from clairvoyant_lab.serving.config import ProxySettings
+from clairvoyant_lab.serving.proxy import Proxy, load_model
+
+__all__ = ["run_emulator", "run_proxy"]
+
+
+def run_proxy(settings: ProxySettings) -> None:
+    """Run a proxy; the first signal lets running requests finish, a second one ends it at once.
+
+    Raises
+    ------
+    ClairvoyantError
+        If the model cannot be loaded or the address is taken.
+    """
+    _log_to_stderr()
+    asyncio.run(_proxy(settings))
+
+
+def run_emulator(**options: Any) -> None:
+    """Run an emulator.
+
+    Raises
+    ------
+    ClairvoyantError
+        If the address is taken.
+    """
+    asyncio.run(_emulator(options))
+
+
+async def _proxy(settings: ProxySettings) -> None:
+    proxy = Proxy(settings, load_model(settings.model))
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def asked() -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    _on_signals(asked)
+    await proxy.start()
+    print(f"proxy {proxy.url} -> {settings.backend}, policy {proxy.line.policy.label}", flush=True)
+    await stop.wait()
+    ending = asyncio.create_task(proxy.stop())
+    hurried = asyncio.create_task(hurry.wait())
+    await asyncio.wait({ending, hurried}, return_when=asyncio.FIRST_COMPLETED)
+    if not ending.done():
+        ending.cancel()
+        await asyncio.gather(ending, return_exceptions=True)
+        await proxy.stop(grace_s=0.0)
+    hurried.cancel()
+
+
+async def _emulator(options: dict[str, Any]) -> None:
+    emulator = Emulator(**options)
+    stop = asyncio.Event()
+    _on_signals(stop.set)
+    await emulator.start()
+    print(f"emulator {emulator.url}, {emulator.profile} x {emulator.speedup:g}", flush=True)
+    await stop.wait()
+    await emulator.stop()
+
+
+def _on_signals(action: Any) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, action)
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logger = logging.getLogger("clairvoyant_lab")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
