@@ -197,9 +197,7 @@ def parity_rows(model: Any, training_rows: NDArray[np.float32], seed: int) -> ND
     return np.ascontiguousarray(np.concatenate(blocks), dtype=np.float32)
 
 
-def prove_parity(
-    data: bytes, inputs: Mapping[str, NDArray[Any]], expected: NDArray[np.float32]
-) -> float:
+def prove_parity(data: bytes, inputs: Mapping[str, NDArray[Any]], expected: NDArray[np.float32]) -> float:
     """Run the file's bytes and compare with the trained model's probabilities.
 
     Returns

@@ -238,9 +238,7 @@ class LengthPredictor:
 def model_names() -> list[str]:
     """Names of the committed models that `LengthPredictor.load` takes."""
     folder = models_dir()
-    return sorted(
-        path.stem for path in folder.glob("*.onnx") if not path.stem.endswith(("-lower", "-upper"))
-    )
+    return sorted(path.stem for path in folder.glob("*.onnx") if not path.stem.endswith(("-lower", "-upper")))
 
 
 def _model_path(model: str | Path) -> Path:
@@ -249,12 +247,16 @@ def _model_path(model: str | Path) -> Path:
         if not path.is_file():
             known = ", ".join(model_names()) or "none"
             raise ParameterError(
-                "model", model, f"no committed model of that name; known: {known}; or give the path of an .onnx file"
+                "model",
+                model,
+                f"no committed model of that name; known: {known}; or give the path of an .onnx file",
             )
         return path
     path = Path(model)
     if not path.is_file():
-        raise ParameterError("model", str(path), "no such file; give the path of an .onnx file, or a model's name")
+        raise ParameterError(
+            "model", str(path), "no such file; give the path of an .onnx file, or a model's name"
+        )
     return path
 
 

@@ -32,9 +32,7 @@ def group_split(
     return np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
 
 
-def group_folds(
-    groups: ArrayLike, classes: NDArray[np.int8], n_folds: int, seed: int
-) -> NDArray[np.int64]:
+def group_folds(groups: ArrayLike, classes: NDArray[np.int8], n_folds: int, seed: int) -> NDArray[np.int64]:
     """Fold of each row; a group lies in one fold, and folds hold about the same number of each class.
 
     Parameters

@@ -32,7 +32,9 @@ __all__ = [
     "PAPER_HYPER",
     "TrainedPredictor",
     "checked_rows",
+    "checked_tokens",
     "fit_trees",
+    "refuse_starved",
     "train_predictor",
     "training_fingerprint",
 ]
@@ -196,11 +198,13 @@ def train_predictor(
     check_bounds(short_below, long_from)
     settings = _checked_hyper(hyper)
     if test_fraction is not None and not 0 < test_fraction < 1:
-        raise ParameterError("test_fraction", test_fraction, "give a share in (0, 1), or None for no held-out rows")
+        raise ParameterError(
+            "test_fraction", test_fraction, "give a share in (0, 1), or None for no held-out rows"
+        )
     rows = checked_rows(features, len(feature_names))
-    tokens = _checked_tokens(response_tokens, len(rows))
+    tokens = checked_tokens(response_tokens, len(rows))
     classes = classify_lengths(tokens, short_below, long_from)
-    _refuse_starved(classes, short_below, long_from)
+    refuse_starved(classes, short_below, long_from)
 
     metrics: dict[str, float] = {"n_train": len(rows)}
     if test_fraction is not None:
@@ -275,7 +279,8 @@ def checked_rows(features: ArrayLike, n_features: int) -> NDArray[np.float32]:
     return rows
 
 
-def _checked_tokens(response_tokens: ArrayLike, n: int) -> NDArray[np.float64]:
+def checked_tokens(response_tokens: ArrayLike, n: int) -> NDArray[np.float64]:
+    """Lengths as float64, or an error that names the row."""
     tokens = np.asarray(response_tokens, dtype=np.float64)
     if tokens.shape != (n,):
         raise DataError(f"response_tokens has shape {tokens.shape}; the features have {n} rows")
@@ -298,7 +303,8 @@ def _checked_hyper(hyper: Mapping[str, Any]) -> dict[str, Any]:
     return {**PAPER_HYPER, **hyper}
 
 
-def _refuse_starved(classes: NDArray[np.int8], short_below: int, long_from: int) -> None:
+def refuse_starved(classes: NDArray[np.int8], short_below: int, long_from: int) -> None:
+    """Refuse rows in which a class has fewer than `MIN_ROWS_PER_CLASS`."""
     counts = np.bincount(classes, minlength=3)
     for length_class in LengthClass:
         if counts[length_class] < MIN_ROWS_PER_CLASS:
