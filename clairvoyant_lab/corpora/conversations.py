@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 __all__ = ["Conversation", "Drop", "Pair", "ReadReport", "Reason", "Turn", "Turns", "pairs_of", "role_of"]
 
@@ -78,7 +78,7 @@ class Pair:
     turn : int
         0 for the conversation's first prompt; counted within the row.
     prompt, response : str
-        The texts. `response` is empty when the source holds counts only.
+        The texts; empty where the source holds counts only, as a trace does.
     response_tokens, prompt_tokens : int or None
         Counts that the source itself reports.
     first : bool
@@ -117,14 +117,19 @@ class ReadReport:
         Pairs handed on.
     dropped : Counter
         Reason -> rows.
-    notes : list of str
-        What happened to the file: cut, repaired characters.
     """
 
     rows_read: int = 0
     kept: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
-    notes: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Rows read, kept, and dropped by reason, as plain JSON."""
+        return {
+            "rows_read": self.rows_read,
+            "kept": self.kept,
+            "dropped": dict(sorted(self.dropped.items())),
+        }
 
     def keep(self) -> None:
         """Count a kept row."""
@@ -136,10 +141,11 @@ class ReadReport:
         self.rows_read += 1
         self.dropped[reason.value] += 1
 
-    def revoke(self, reason: Reason) -> None:
-        """Turn a row that was kept so far into a dropped one (a later step refused it)."""
-        self.kept -= 1
-        self.dropped[reason.value] += 1
+    def revoke(self, reason: Reason, rows: int = 1) -> None:
+        """Turn rows that were kept so far into dropped ones (a later step refused them)."""
+        if rows:
+            self.kept -= rows
+            self.dropped[reason.value] += rows
 
 
 def role_of(name: object) -> str:
@@ -204,7 +210,7 @@ def _all(conversation: Conversation) -> Iterator[Pair | Drop]:
 def _pair(conversation: Conversation, spoken: list[Turn], index: int, number: int) -> Pair | Drop:
     prompt = spoken[index]
     answer = spoken[index + 1] if index + 1 < len(spoken) else None
-    if not prompt.text.strip():
+    if not prompt.text.strip() and (prompt.text or prompt.tokens is None):
         return Drop(conversation.key, Reason.EMPTY_PROMPT)
     if answer is None or answer.role != "assistant":
         return Drop(conversation.key, Reason.NO_ANSWER)

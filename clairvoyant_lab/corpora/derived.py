@@ -174,8 +174,8 @@ def _write(
         "identity": identity,
         "fingerprint": fingerprint(identity),
         "notes": stream.notes,
-        "first_turns": _report(first_turns),
-        "all_turns": _report(all_turns),
+        "first_turns": first_turns.as_dict(),
+        "all_turns": all_turns.as_dict(),
     }
     encoded = json.dumps(metadata, sort_keys=True, ensure_ascii=False).encode()
     table = table.replace_schema_metadata({_METADATA: encoded})
@@ -183,11 +183,3 @@ def _write(
     unfinished = target.with_suffix(".unfinished")
     pq.write_table(table, unfinished, compression="zstd", compression_level=19, row_group_size=1 << 20)
     unfinished.replace(target)
-
-
-def _report(report: ReadReport) -> dict[str, Any]:
-    return {
-        "rows_read": report.rows_read,
-        "kept": report.kept,
-        "dropped": dict(sorted(report.dropped.items())),
-    }

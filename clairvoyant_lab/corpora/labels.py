@@ -83,7 +83,7 @@ class Labeller:
         prompts = [pair.prompt for pair in pairs]
         responses = [pair.response for pair in pairs]
         detector = self.detector
-        languages = ["" if detector is None else detector(prompt) for prompt in prompts]
+        languages = ["" if detector is None or not prompt else detector(prompt) for prompt in prompts]
         columns: dict[str, Any] = {
             "row_id": pa.array([row_id(pair.key, pair.turn) for pair in pairs], pa.uint64()),
             "group": pa.array([self._group(pair.group) for pair in pairs], pa.int32()),
@@ -101,7 +101,9 @@ class Labeller:
         for variant in VARIANTS:
             columns |= _feature_columns(prompts, variant)
         if any(pair.response_tokens is not None for pair in pairs):
-            columns["response_tokens_reported"] = pa.array([p.response_tokens for p in pairs], pa.int32())
+            columns["response_tokens_reported"] = pa.array([p.response_tokens for p in pairs], pa.int64())
+        if any(pair.prompt_tokens is not None for pair in pairs):
+            columns["prompt_tokens_reported"] = pa.array([p.prompt_tokens for p in pairs], pa.int64())
         if self.keep_prompt:
             columns["prompt"] = pa.array([_clean(prompt) for prompt in prompts], pa.large_string())
         return pa.RecordBatch.from_pydict(columns)
@@ -110,7 +112,7 @@ class Labeller:
         """Row at which this prompt was first seen."""
         row = self._rows
         self._rows += 1
-        return self._codes.setdefault(prompt_digest(prompt), row)
+        return self._codes.setdefault(prompt_digest(prompt), row) if prompt else row
 
     def _group(self, group: str) -> int:
         return self._groups.setdefault(group, len(self._groups))

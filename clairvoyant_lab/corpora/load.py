@@ -14,6 +14,7 @@ import numpy as np
 from clairvoyant_lab.corpora.conversations import Pair, ReadReport, Reason, Turns, pairs_of
 from clairvoyant_lab.corpora.labels import Labeller, column_stem
 from clairvoyant_lab.corpora.language import LanguageFilter, language_filter
+from clairvoyant_lab.corpora.reference import REFERENCES, read_reference
 from clairvoyant_lab.corpora.shapes import Columns
 from clairvoyant_lab.corpora.sources import Stream, open_source
 from clairvoyant_lab.errors import DataError, ParameterError, unknown_name
@@ -129,7 +130,8 @@ def load_corpus(
     DataFrame
         `prompt` (str, where the source has texts), `response_tokens` (int64), `length_class` (int8),
         `prompt_tokens` (int64), `language`, `group` (rows of one conversation share it), `turn`, `row_id`,
-        then the 19 features (float32). `attrs["corpus"]` holds the recipe, the rows read, kept and dropped
+        then the 19 features (float32; not for a
+        trace without texts). `attrs["corpus"]` holds the recipe, the rows read, kept and dropped
         by reason, notes on the file, and a fingerprint.
 
     Raises
@@ -140,8 +142,11 @@ def load_corpus(
     recipe = Recipe(turns, language, detector, deduplicate, tokenizer, variant, short_below, long_from)
     if source not in (None, "derived", "package"):
         raise unknown_name("source", source, ("derived", "package"))
-    if name == "sharegpt" and path is None and columns is None:
+    published = recipe.detector == "py3langid" or recipe.language is None
+    if name == "sharegpt" and path is None and columns is None and (published or source is not None):
         return _sharegpt(recipe, with_prompts=source == "package", progress=progress)
+    if name in REFERENCES and path is None:
+        return _reference(str(name), recipe)
     if source is not None:
         raise ParameterError("source", source, "only sharegpt has a choice of sources; leave it out")
     local = name if path is None else path
@@ -221,7 +226,7 @@ def _again(head: Pair, rest: Iterator[Pair], report: ReadReport, reported: bool)
         if reported and first.response_tokens is None:
             report.revoke(Reason.NO_COUNT)
         elif not reported and not first.response:
-            report.revoke(Reason.EMPTY_ANSWER)
+            report.revoke(Reason.EMPTY_ANSWER)  # counts only, and another tokenizer was asked for
         else:
             yield first
         first = next(rest, None)
@@ -242,8 +247,9 @@ def _bar(stream: Stream) -> Iterator[Any]:
 def _refine(frame: pd.DataFrame, recipe: Recipe, report: ReadReport, seen: set[int]) -> pd.DataFrame:
     """Drop other languages, then duplicates."""
     if recipe.language is not None:
-        keep = (frame["language"] == recipe.language).to_numpy()
-        _revoke(report, Reason.LANGUAGE, int((~keep).sum()))
+        # a trace without texts has no language to ask for
+        keep = ((frame["language"] == recipe.language) | (frame["prompt_chars"] == 0)).to_numpy()
+        report.revoke(Reason.LANGUAGE, int((~keep).sum()))
         frame = frame[keep]
     if recipe.deduplicate:
         fresh = np.ones(len(frame), dtype=bool)
@@ -251,15 +257,9 @@ def _refine(frame: pd.DataFrame, recipe: Recipe, report: ReadReport, seen: set[i
             if code in seen:
                 fresh[position] = False
             seen.add(code)
-        _revoke(report, Reason.DUPLICATE, int((~fresh).sum()))
+        report.revoke(Reason.DUPLICATE, int((~fresh).sum()))
         frame = frame[fresh]
     return frame
-
-
-def _revoke(report: ReadReport, reason: Reason, rows: int) -> None:
-    if rows:
-        report.kept -= rows
-        report.dropped[reason.value] += rows
 
 
 def _tidy(frame: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
@@ -267,24 +267,24 @@ def _tidy(frame: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
     import pandas as pd
 
     assert recipe.tokenizer is not None
+    if recipe.tokenizer != "reported" and not (frame["response_chars"] > 0).any():
+        raise ParameterError(
+            "tokenizer", recipe.tokenizer, "this source holds counts, no texts; use 'reported'"
+        )
     if recipe.tokenizer == "chars/4" and "response_tokens_chars_4" not in frame:
         response_tokens = frame["response_chars"].to_numpy(np.int64) // 4
         prompt_tokens = frame["prompt_chars"].to_numpy(np.int64) // 4
     else:
         stem = column_stem(recipe.tokenizer)
         if f"response_tokens_{stem}" not in frame:
-            known = [
-                c.removeprefix("response_tokens_") for c in frame if str(c).startswith("response_tokens_")
-            ]
+            names = [str(name) for name in frame.columns if str(name).startswith("response_tokens_")]
+            known = [name.removeprefix("response_tokens_") for name in names]
             raise unknown_name("tokenizer", recipe.tokenizer, ["chars/4", *known])
         response_tokens = frame[f"response_tokens_{stem}"].to_numpy(np.int64)
-        # reported prompt counts are rare; the approximation of section 3.2 stands in
-        prompt_column = f"prompt_tokens_{stem}"
-        prompt_tokens = (
-            frame[prompt_column].to_numpy(np.int64)
-            if prompt_column in frame
-            else frame["prompt_chars"].to_numpy(np.int64) // 4
-        )
+        # where prompts are not counted, the approximation of section 3.2 stands in
+        approximate = frame["prompt_chars"] // 4
+        counted = frame.get(f"prompt_tokens_{stem}", approximate)
+        prompt_tokens = counted.fillna(approximate).to_numpy(np.int64)
     columns: dict[str, Any] = {"prompt": frame["prompt"].to_numpy()} if "prompt" in frame else {}
     columns |= {
         "response_tokens": response_tokens,
@@ -295,7 +295,8 @@ def _tidy(frame: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
         "turn": frame["turn"].to_numpy(np.int64),
         "row_id": frame["row_id"].to_numpy(np.uint64),
     }
-    columns |= _features(frame, recipe.variant)
+    if (frame["prompt_chars"] > 0).any():
+        columns |= _features(frame, recipe.variant)
     return pd.DataFrame(columns)
 
 
@@ -316,7 +317,9 @@ def _sharegpt(recipe: Recipe, *, with_prompts: bool, progress: bool) -> pd.DataF
 
     if recipe.detector != "py3langid" and recipe.language is not None:
         raise ParameterError(
-            "detector", recipe.detector, "the derived table holds py3langid's labels; give path= of the file"
+            "detector",
+            recipe.detector,
+            "the tables hold py3langid's labels; leave source= out to read the package again",
         )
     chosen = replace(recipe, tokenizer=recipe.tokenizer or DEFAULT_TOKENIZER)
     frame, metadata = sharegpt_with_prompts(progress) if with_prompts else read_derived()
@@ -329,6 +332,16 @@ def _sharegpt(recipe: Recipe, *, with_prompts: bool, progress: bool) -> pd.DataF
     chosen.details.update(made_of=metadata["fingerprint"])
     origin = str(metadata["identity"]["source"])
     return _finish(_tidy(frame, chosen), chosen, "sharegpt", origin, report, metadata["notes"])
+
+
+def _reference(name: str, recipe: Recipe) -> pd.DataFrame:
+    frame, source, counts = read_reference(name)
+    texts = bool((frame["prompt_chars"] > 0).any())
+    chosen = replace(recipe, tokenizer=recipe.tokenizer or (DEFAULT_TOKENIZER if texts else "reported"))
+    report = ReadReport(counts["rows_read"], counts["kept"])
+    report.dropped.update(counts["dropped"])
+    frame = _refine(frame, chosen, report, set())
+    return _finish(_tidy(frame, chosen), chosen, name, source, report, [])
 
 
 def _finish(
@@ -344,9 +357,7 @@ def _finish(
         "name": name,
         "origin": origin,
         "recipe": steps,
-        "rows_read": report.rows_read,
-        "kept": report.kept,
-        "dropped": dict(report.dropped),
+        **report.as_dict(),
         "notes": list(notes),
         "fingerprint": content.hexdigest()[:16],
     }

@@ -13,7 +13,7 @@ from clairvoyant_lab.errors import DataError
 __all__ = ["Columns", "conversations_of", "guess_columns"]
 
 # Column names in the order in which they are looked for.
-_CHAT = ("conversations", "conversation", "messages", "turns", "chat", "dialogue")
+_CHAT = ("conversations", "conversation", "messages", "chat", "dialogue")
 _PROMPT = (
     "prompt", "instruction", "question", "query", "user", "human_text", "input_text", "article", "input",
     "text",
@@ -84,9 +84,9 @@ class Columns:
                     source=source,
                     column=name,
                 )
-        if self.chat is None and (
-            self.prompt is None or (self.response is None and self.response_tokens is None)
-        ):
+        prompts = self.prompt is not None or self.prompt_tokens is not None
+        answers = self.response is not None or self.response_tokens is not None
+        if self.chat is None and not (prompts and answers):
             raise DataError(
                 "name the columns of prompt and response (or of the chat), e.g. columns={'prompt': ..., "
                 f"'response': ...}}; there are {', '.join(map(str, record))}",
@@ -212,7 +212,7 @@ def _messages(value: object) -> list[Turn] | None:
         return None
     turns: list[Turn] = []
     for index, message in enumerate(value):
-        if isinstance(message, str):  # alternating speakers, as in MT-bench
+        if isinstance(message, str):  # speakers take turns
             turns.append(Turn("user" if index % 2 == 0 else "assistant", message))
             continue
         if not isinstance(message, Mapping):

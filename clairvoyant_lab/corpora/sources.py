@@ -11,7 +11,7 @@ from clairvoyant_lab.corpora.conversations import Conversation, Drop
 from clairvoyant_lab.corpora.oasst import is_oasst, oasst_conversations
 from clairvoyant_lab.corpora.readers import Records, read_records
 from clairvoyant_lab.corpora.shapes import Columns, conversations_of
-from clairvoyant_lab.errors import DataError, MissingExtraError, ParameterError, unknown_name
+from clairvoyant_lab.errors import DataError, MissingExtraError, unknown_name
 
 __all__ = ["SOURCES", "Source", "Stream", "open_source", "source_info"]
 
@@ -65,7 +65,7 @@ SOURCES: dict[str, Source] = {
         Source("oasst1", "OASST1", "Apache-2.0", hub="OpenAssistant/oasst1", shape="oasst"),
         Source("alpaca", "Alpaca 52K", "CC-BY-NC-4.0", hub="tatsu-lab/alpaca",
                columns=Columns(prompt="instruction", context="input", response="output")),
-        Source("code_alpaca", "CodeAlpaca 20K", "CC-BY-NC-4.0", hub="sahil2801/CodeAlpaca-20k",
+        Source("codealpaca", "CodeAlpaca 20K", "CC-BY-NC-4.0", hub="sahil2801/CodeAlpaca-20k",
                columns=Columns(prompt="instruction", context="input", response="output")),
         Source("dolly", "Dolly 15K", "CC-BY-SA-3.0", hub="databricks/databricks-dolly-15k",
                columns=Columns(prompt="instruction", context="context", response="response")),
@@ -147,7 +147,7 @@ def open_source(
     Parameters
     ----------
     name : str, Path or bytes
-        A name in `SOURCES`, the path of a file, a file's content, or a proxy's journal (`.db`, `.sqlite`).
+        A name in `SOURCES`, the path of a file, or a file's content.
     path : str, Path or bytes, optional
         A local copy of the named corpus, in its publishers' schema.
     columns : dict or Columns, optional
@@ -174,8 +174,6 @@ def open_source(
     local = name if path is None else path
     if isinstance(local, str) and not Path(local).is_file():
         raise unknown_name("name", local, [*SOURCES, "or the path of a file that exists"])
-    if not isinstance(local, bytes) and Path(local).suffix in (".db", ".sqlite", ".sqlite3"):
-        return _journal(Path(local))
     records = read_records(local, file_format, upload_name)
     return Stream(records.name, records.name, records, Source(records.name, records.name, "", columns=chosen))
 
@@ -263,8 +261,3 @@ def _hub(source: Source) -> Stream:
             source=source.name,
         ) from error
     return Stream(source.name, f"hub {source.hub}", rows, source)
-
-
-def _journal(path: Path) -> Stream:
-    """Read the proxy's journal: features and counts, no text; so pairs come with counts and empty texts."""
-    raise ParameterError("name", path.name, "read a journal with load_corpus(path)")
