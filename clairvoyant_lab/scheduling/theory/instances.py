@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from clairvoyant_lab.errors import ParameterError
 from clairvoyant_lab.scheduling.theory.ratios import ONLINE_RATIO_LIMIT
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AdversaryPlay",
     "KvMemory",
+    "best_waiting_ratio",
     "jigsaw",
     "ljf_tight",
     "long_and_ones",
@@ -141,6 +142,35 @@ def online_adversary(policy: BatchPolicy, alpha: int, length: int) -> AdversaryP
     online = int((starts + jobs).max())
     offline = min(second + length, 2 * length)
     return AdversaryPlay(start, length / (start + length), offline / online)
+
+
+def best_waiting_ratio(alpha: int, length: int, shares: ArrayLike) -> tuple[float, float]:
+    """Play the adversary against "wait x L, then start": the best ratio over x, and its x.
+
+    Any deterministic policy starts the first job after some wait, so this is the best any of them can do.
+
+    Parameters
+    ----------
+    alpha, length : int
+    shares : array_like of float
+        The x to try.
+    """
+    from clairvoyant_lab.scheduling.batch import batch_policy
+
+    best = (0.0, 0.0)
+    for share in np.asarray(shares, dtype=np.float64):
+        wait = int(share * length)
+
+        def start_after(
+            lengths: Steps, batch_size: int, limit: int, release_steps: Steps, wait: int = wait
+        ) -> Steps:
+            second = int(release_steps[1])
+            near = second <= wait + limit
+            return np.array([wait, max(second, wait) if near else max(second, wait + int(lengths[0]))])
+
+        ratio = online_adversary(batch_policy(start_after, alpha=alpha), alpha, length).ratio
+        best = max(best, (ratio, float(share)))
+    return best
 
 
 @dataclass(frozen=True, slots=True)

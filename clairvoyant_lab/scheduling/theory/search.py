@@ -13,7 +13,7 @@ from clairvoyant_lab.errors import ParameterError, unknown_name
 from clairvoyant_lab.results import summary_html
 from clairvoyant_lab.scheduling.theory.claims import CLAIMS, ClaimCheck, check_claim
 
-__all__ = ["SearchResult", "find_violation"]
+__all__ = ["SearchResult", "find_violation", "multisets"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,14 +154,19 @@ Instance = tuple[tuple[int, ...], int, int, tuple[int, ...] | None]
 
 def _instances(claim: str, sizes: Sequence[int], most_tokens: int, most_jobs: int) -> Iterator[Instance]:
     rule = CLAIMS[claim]
+    for jobs in multisets(most_tokens, most_jobs):
+        for size, alpha in product(sizes, range(rule.least_alpha, jobs[0] + 1)):
+            if not rule.needs_bounds:
+                yield jobs, size, alpha, None
+                continue
+            for excess in product(range(4), repeat=len(jobs)):
+                yield jobs, size, alpha, tuple(o + e for o, e in zip(jobs, excess, strict=True))
+
+
+def multisets(most_tokens: int, most_jobs: int) -> Iterator[tuple[int, ...]]:
+    """Every multiset of lengths by total tokens, each as a descending tuple."""
     for tokens in range(1, most_tokens + 1):
-        for jobs in _partitions(tokens, tokens, most_jobs):
-            for size, alpha in product(sizes, range(rule.least_alpha, jobs[0] + 1)):
-                if not rule.needs_bounds:
-                    yield jobs, size, alpha, None
-                    continue
-                for excess in product(range(4), repeat=len(jobs)):
-                    yield jobs, size, alpha, tuple(o + e for o, e in zip(jobs, excess, strict=True))
+        yield from _partitions(tokens, tokens, most_jobs)
 
 
 def _partitions(total: int, largest: int, parts: int) -> Iterator[tuple[int, ...]]:
