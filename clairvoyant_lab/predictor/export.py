@@ -26,6 +26,7 @@ __all__ = [
     "ExportReport",
     "build_model",
     "export_lexical",
+    "margin_node",
     "parity_rows",
     "prove_parity",
     "tree_node",
@@ -80,7 +81,12 @@ class ExportReport:
 
 
 def export_lexical(
-    trained: TrainedPredictor, path: Path, *, name: str | None = None, variant: str = "paper"
+    trained: TrainedPredictor,
+    path: Path,
+    *,
+    name: str | None = None,
+    variant: str = "paper",
+    metrics: Mapping[str, float] | None = None,
 ) -> ExportReport:
     """Export a model on the 19 features: input `features` float32 [n, 19]; outputs label and probabilities.
 
@@ -107,7 +113,7 @@ def export_lexical(
         class_bounds=trained.class_bounds,
         class_mean_tokens=trained.class_mean_tokens,
         training_fingerprint=trained.fingerprint,
-        metrics=trained.metrics,
+        metrics=trained.metrics if metrics is None else metrics,
         hyper={**trained.hyper, "seed": trained.seed},
         versions=library_versions(),
     )
@@ -124,15 +130,7 @@ def tree_node(model: Any, n_features: int, input_name: str) -> Any:
 
     With early stopping only the rounds up to the best one are kept, as XGBoost predicts with.
     """
-    from onnxmltools import convert_xgboost
-    from onnxmltools.convert.common.data_types import FloatTensorType
-
-    converted = convert_xgboost(
-        model,
-        initial_types=[("features", FloatTensorType([None, n_features]))],
-        target_opset=_CONVERTER_OPSET,
-    )
-    nodes = list(converted.graph.node)
+    nodes = list(_convert(model, n_features).graph.node)
     if [node.op_type for node in nodes] != ["TreeEnsembleClassifier"]:
         raise ExportParityError(
             f"the converter made {[node.op_type for node in nodes]} instead of one tree ensemble; "
@@ -142,6 +140,31 @@ def tree_node(model: Any, n_features: int, input_name: str) -> Any:
     node.input[0] = input_name
     node.output[0], node.output[1] = "label", "probabilities"
     node.name = "trees"
+    return node
+
+
+def margin_node(model: Any, n_features: int, input_name: str, output_name: str) -> Any:
+    """The one ONNX node that gives the raw sum of an XGBoost model's leaves, shape [n, 1].
+
+    The model must have been trained from `base_score` 0.5 (logistic) or 0 (regression), so that the sum starts at 0.
+    """
+    from onnx import helper
+    from xgboost import XGBRegressor
+
+    # The converter reads the trees of any booster; told that it is a regressor it leaves the leaves' sum alone.
+    plain = XGBRegressor(n_estimators=model.get_booster().num_boosted_rounds(), base_score=0.5)
+    plain._Booster = model.get_booster()
+    nodes = list(_convert(plain, n_features).graph.node)
+    if [node.op_type for node in nodes] != ["TreeEnsembleRegressor"]:
+        raise ExportParityError(
+            f"the converter made {[node.op_type for node in nodes]} instead of one tree ensemble; "
+            "use the library versions in the model card"
+        )
+    node = nodes[0]
+    kept = [item for item in node.attribute if item.name != "base_values"]
+    del node.attribute[:]
+    node.attribute.extend([*kept, helper.make_attribute("base_values", [0.0])])
+    node.input[0], node.output[0], node.name = input_name, output_name, output_name
     return node
 
 
@@ -241,6 +264,17 @@ def write_model(path: Path, data: bytes, difference: float, rows_checked: int) -
     partial.write_bytes(data)
     partial.replace(path)
     return ExportReport(path, difference, rows_checked, len(data), hashlib.sha256(data).hexdigest())
+
+
+def _convert(model: Any, n_features: int) -> Any:
+    from onnxmltools import convert_xgboost
+    from onnxmltools.convert.common.data_types import FloatTensorType
+
+    return convert_xgboost(
+        model,
+        initial_types=[("features", FloatTensorType([None, n_features]))],
+        target_opset=_CONVERTER_OPSET,
+    )
 
 
 def _splits(model: Any) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clairvoyant_lab.predictor.ngrams import N_BUCKETS
-from clairvoyant_lab.predictor.splits import group_folds
 
 __all__ = ["LinearScores", "bag_of_ids", "fit_linear", "out_of_fold_scores"]
 
@@ -108,21 +107,19 @@ def out_of_fold_scores(
     classes: NDArray[np.int8],
     tokens: NDArray[np.float64],
     weights: NDArray[np.float64],
-    groups: NDArray[np.int64],
+    fold: NDArray[np.int64],
     *,
     regularisation: float,
     seed: int,
-    n_folds: int = 5,
 ) -> NDArray[np.float32]:
-    """Scores of each row from a fit that saw nothing of its group.
+    """Scores of each row from a fit that saw nothing of its fold.
 
     What stands behind the score (the trees) must learn from scores as they will be on new prompts; scores of rows
     the linear part was fitted on are far too good.
     """
     bag = bag_of_ids(ids)
-    fold = group_folds(groups, classes, n_folds, seed)
     scores: NDArray[np.float32] | None = None
-    for k in range(n_folds):
+    for k in range(int(fold.max()) + 1):
         fit, rest = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         linear = fit_linear(
             bag[fit], classes[fit], tokens[fit], weights[fit], regularisation=regularisation, seed=seed

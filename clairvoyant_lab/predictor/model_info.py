@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from typing import Any
 
 from clairvoyant_lab.errors import SchemaMismatchError
 from clairvoyant_lab.lengths import LONG_FROM_TOKENS, SHORT_BELOW_TOKENS
@@ -63,7 +64,7 @@ class ModelInfo:
     metrics: Mapping[str, float] = field(default_factory=dict)
     hyper: Mapping[str, object] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
-    form: Mapping[str, object] = field(default_factory=dict)
+    form: Mapping[str, Any] = field(default_factory=dict)
 
     def to_metadata(self) -> dict[str, str]:
         """Return the description as ONNX metadata: text by name, structures as JSON with sorted keys."""

@@ -90,7 +90,7 @@ _START = 1
 
 
 @nb.njit(cache=True, inline="always")
-def _mix(a: int, b: int) -> int:
+def _mix(a: int | np.uint64, b: int | np.uint64) -> np.uint64:
     # Finaliser of a 64-bit hash: every input bit reaches the top bits, which become the id.
     h = np.uint64(a) ^ (np.uint64(b) * np.uint64(0x9E3779B97F4A7C15))
     h = (h ^ (h >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -99,7 +99,7 @@ def _mix(a: int, b: int) -> int:
 
 
 @nb.njit(cache=True, inline="always")
-def _emit(h: int, seen: NDArray[np.uint64], ids: NDArray[np.int32], n: int) -> int:
+def _emit(h: np.uint64, seen: NDArray[np.uint64], ids: NDArray[np.int32], n: int) -> int:
     place = np.int64(np.uint64(h) >> np.uint64(64 - BITS))
     word, bit = place >> 6, np.uint64(1) << np.uint64(place & 63)
     if seen[word] & bit:
@@ -209,14 +209,15 @@ def _scan_one(
 
 
 @nb.njit(cache=True)
-def _score_one(text: NDArray[np.uint8], n_chars: int, weights: NDArray[np.int16]) -> tuple[int, int]:
+def _score_one(text: NDArray[np.uint8], n_chars: int, weights: NDArray[np.int16]) -> tuple[int, int, int]:
     ids = np.empty(3 * text.size + 8, np.int32)
     shape = np.empty(_N_SHAPE, np.float32)
     n = _scan(text, n_chars, ids, shape)
-    total = 0
+    first = second = 0
     for place in range(n):
-        total += weights[ids[place]]
-    return total, n
+        first += weights[ids[place], 0]
+        second += weights[ids[place], 1]
+    return first, second, n
 
 
 def window(prompt: str) -> NDArray[np.uint8]:
@@ -246,8 +247,8 @@ def scan_prompt(prompt: str, features: NDArray[np.float32], first: int) -> NDArr
     return _scan_one(window(prompt), len(prompt), features, first)
 
 
-def score_prompt(prompt: str, weights: NDArray[np.int16]) -> tuple[int, int]:
-    """Sum of the weights of a prompt's ids, exact, and how many ids there are."""
+def score_prompt(prompt: str, weights: NDArray[np.int16]) -> tuple[int, int, int]:
+    """Sums of both weights of a prompt's ids, exact, and how many ids there are."""
     return _score_one(window(prompt), len(prompt), weights)
 
 

@@ -70,20 +70,27 @@ class RichEngine:
 
 
 class FastEngine:
-    """The linear score alone: softmax of three lines in the score."""
+    """The linear scores alone: softmax of three lines in their weighted sum."""
 
     form = "fast"
 
     def __init__(self, info: ModelInfo, path: Path, linear: LinearScores) -> None:
         self.info = info
         self.path = path
-        self._weights = np.ascontiguousarray(linear.weights[:, 0])
-        self._scale = float(linear.scale[0])
-        self._shift = float(linear.intercept[0])
-        coefficients = info.form.get("fast")
-        if not isinstance(coefficients, list) or len(coefficients) != 3:
-            raise SchemaMismatchError(f"model {info.name!r} carries no coefficients of a fast form")
-        self._lines = [(float(intercept), float(slope)) for intercept, slope in coefficients]
+        self.linear = linear
+        try:
+            self.mix = [float(weight) for weight in info.form["mix"]]
+            self._lines = [(float(intercept), float(slope)) for intercept, slope in info.form["fast_lines"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise SchemaMismatchError(
+                f"model {info.name!r} carries no coefficients of a fast form ({error!r})"
+            ) from error
+        # Plain floats: the whole prediction takes fewer steps than one numpy call.
+        first, second = self.mix
+        self._weights = np.ascontiguousarray(linear.weights)
+        self._first = first * float(linear.scale[0])
+        self._second = second * float(linear.scale[1])
+        self._shift = first * float(linear.intercept[0]) + second * float(linear.intercept[1])
 
     def one(self, prompt: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Features and probabilities of one prompt."""
@@ -95,8 +102,8 @@ class FastEngine:
 
     def triple(self, prompt: str) -> tuple[float, float, float]:
         """Probabilities of one prompt as plain floats."""
-        total, n = score_prompt(prompt, self._weights)
-        score = total / math.sqrt(max(n, 1)) * self._scale + self._shift
+        first, second, n = score_prompt(prompt, self._weights)
+        score = (first * self._first + second * self._second) / math.sqrt(max(n, 1)) + self._shift
         (a, b), (c, d), (e, f) = self._lines
         short, medium, long = a + b * score, c + d * score, e + f * score
         top = max(short, medium, long)

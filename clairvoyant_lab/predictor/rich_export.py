@@ -3,7 +3,8 @@
 ```
 ids int32 [n, k] ── Gather(weights int16) ── sum (exact) ─┐
       └── how many are no padding ── sqrt ────────────────┴─ scores [n, 2] ─┐
-features float32 [n, 33] ───────────────────────────────────────────────────┴─ trees ── label, probabilities
+features float32 [n, 33] ───────────────────────────────────────────────────┴─ trees ── margin ── three lines,
+                                                                                      softmax ── label, probabilities
 ```
 """
 
@@ -21,7 +22,7 @@ from clairvoyant_lab.predictor.export import (
     build_model,
     parity_rows,
     prove_parity,
-    tree_node,
+    margin_node,
     write_model,
 )
 from clairvoyant_lab.predictor.linear import LinearScores
@@ -31,7 +32,7 @@ from clairvoyant_lab.predictor.ngrams import N_BUCKETS, RICH_HASH, RICH_NAMES, R
 if TYPE_CHECKING:
     from clairvoyant_lab.predictor.rich import TrainedRich
 
-__all__ = ["SCORES", "export_rich", "rich_inputs", "score_nodes"]
+__all__ = ["SCORES", "export_rich", "make_node", "rich_inputs", "score_nodes"]
 
 SCORES = 2
 """Linear scores a prompt: log-odds of Long against Short, and expected log length."""
@@ -60,17 +61,21 @@ def export_rich(
         metrics=trained.metrics if metrics is None else metrics,
         hyper={**trained.hyper, "seed": trained.seed},
         versions=library_versions(),
-        form={"fast": trained.fast_coefficients.tolist()},
+        form={
+            "lines": trained.lines.tolist(),
+            "mix": trained.mix.tolist(),
+            "fast_lines": trained.fast_lines.tolist(),
+            "typical": _typical(trained),
+        },
     )
     width = len(RICH_NAMES)
-    trees = tree_node(trained.trees, width + SCORES, "rows")
-    for attribute in trees.attribute:
-        if attribute.name == "base_values":
-            shifted = np.array(attribute.floats, np.float32) + trained.prior_shift
-            attribute.floats[:] = shifted.tolist()
     nodes, initializers = score_nodes(trained.linear)
-    nodes.append(_node("Concat", ["features", "scores"], ["rows"], axis=1))
-    data = build_model([*nodes, trees], rich_inputs(), initializers, info.to_metadata())
+    nodes.append(make_node("Concat", ["features", "scores"], ["rows"], axis=1))
+    nodes.append(margin_node(trained.trees, width + SCORES, "rows", "margin"))
+    class_nodes, class_constants = _class_nodes(trained.lines)
+    data = build_model(
+        [*nodes, *class_nodes], rich_inputs(), [*initializers, *class_constants], info.to_metadata()
+    )
 
     # Every training prompt through both; then threshold and random rows, with the ids of real prompts.
     features = parity_rows(trained.trees, _with_scores(trained), trained.seed)[:, :width]
@@ -112,26 +117,46 @@ def score_nodes(linear: LinearScores) -> tuple[list[Any], list[Any]]:
         "ids_axis": np.array([1], np.int64),
     }
     nodes = [
-        _node("Gather", ["weights", "ids"], ["id_weights"], axis=0),
-        _node("Cast", ["id_weights"], ["id_weights_wide"], to=TensorProto.INT32),
-        _node("ReduceSum", ["id_weights_wide", "ids_axis"], ["total_whole"], keepdims=0),
-        _node("Cast", ["total_whole"], ["total"], to=TensorProto.FLOAT),
-        _node("Less", ["ids", "padding"], ["is_id"]),
-        _node("Cast", ["is_id"], ["is_id_float"], to=TensorProto.FLOAT),
-        _node("ReduceSum", ["is_id_float", "ids_axis"], ["n_ids"], keepdims=1),
-        _node("Max", ["n_ids", "one"], ["n_ids_or_one"]),
-        _node("Sqrt", ["n_ids_or_one"], ["root"]),
-        _node("Div", ["total", "root"], ["mean_total"]),
-        _node("Mul", ["mean_total", "scale"], ["scaled"]),
-        _node("Add", ["scaled", "intercept"], ["scores"]),
+        make_node("Gather", ["weights", "ids"], ["id_weights"], axis=0),
+        make_node("Cast", ["id_weights"], ["id_weights_wide"], to=TensorProto.INT32),
+        make_node("ReduceSum", ["id_weights_wide", "ids_axis"], ["total_whole"], keepdims=0),
+        make_node("Cast", ["total_whole"], ["total"], to=TensorProto.FLOAT),
+        make_node("Less", ["ids", "padding"], ["is_id"]),
+        make_node("Cast", ["is_id"], ["is_id_float"], to=TensorProto.FLOAT),
+        make_node("ReduceSum", ["is_id_float", "ids_axis"], ["n_ids"], keepdims=1),
+        make_node("Max", ["n_ids", "one"], ["n_ids_or_one"]),
+        make_node("Sqrt", ["n_ids_or_one"], ["root"]),
+        make_node("Div", ["total", "root"], ["mean_total"]),
+        make_node("Mul", ["mean_total", "scale"], ["scaled"]),
+        make_node("Add", ["scaled", "intercept"], ["scores"]),
     ]
     return nodes, [numpy_helper.from_array(value, name) for name, value in constants.items()]
 
 
-def _node(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) -> Any:
+def make_node(kind: str, inputs: list[str], outputs: list[str], **attributes: Any) -> Any:
     from onnx import helper
 
     return helper.make_node(kind, inputs, outputs, name=outputs[0], **attributes)
+
+
+def _class_nodes(lines: NDArray[np.float64]) -> tuple[list[Any], list[Any]]:
+    from onnx import numpy_helper
+
+    constants = {"line_intercept": lines[:, 0], "line_slope": lines[:, 1]}
+    nodes = [
+        make_node("Mul", ["margin", "line_slope"], ["risen"]),
+        make_node("Add", ["risen", "line_intercept"], ["heights"]),
+        make_node("Softmax", ["heights"], ["probabilities"], axis=1),
+        make_node("ArgMax", ["probabilities"], ["label"], axis=1, keepdims=0),
+    ]
+    return nodes, [
+        numpy_helper.from_array(value.astype(np.float32), name) for name, value in constants.items()
+    ]
+
+
+def _typical(trained: TrainedRich) -> list[float]:
+    """Medians of the training rows, scores included: what an explanation compares with."""
+    return [float(value) for value in np.median(_with_scores(trained), axis=0).astype(np.float32)]
 
 
 def _with_scores(trained: TrainedRich) -> NDArray[np.float32]:

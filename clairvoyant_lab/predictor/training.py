@@ -114,7 +114,12 @@ class TrainedPredictor:
         return np.asarray(self.model.predict_proba(rows), dtype=np.float32)
 
     def export_onnx(
-        self, path: str | Path, *, name: str | None = None, variant: str = "paper"
+        self,
+        path: str | Path,
+        *,
+        name: str | None = None,
+        variant: str = "paper",
+        metrics: Mapping[str, float] | None = None,
     ) -> ExportReport:
         """Write the model as ONNX after proving it equal (`predictor.export.export_lexical`).
 
@@ -126,6 +131,8 @@ class TrainedPredictor:
             Name in the metadata; the file's stem by default.
         variant : {"paper", "authors"}
             The extractor that made the features, so that the runtime uses the same.
+        metrics : mapping, optional
+            Figures for the metadata instead of `self.metrics`.
 
         Raises
         ------
@@ -134,7 +141,7 @@ class TrainedPredictor:
         """
         from clairvoyant_lab.predictor.export import export_lexical
 
-        return export_lexical(self, Path(path), name=name, variant=variant)
+        return export_lexical(self, Path(path), name=name, variant=variant, metrics=metrics)
 
     def summary(self) -> dict[str, object]:
         """Return the figures by name."""
