@@ -17,7 +17,7 @@ from clairvoyant_lab.results import summary_html, summary_text
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clairvoyant_lab.simulation.workloads import ServiceModel
+    from clairvoyant_lab.simulation.service_times import ServiceModel
 
 __all__ = ["OPTIONAL_COLUMNS", "Trace"]
 
