@@ -6,6 +6,7 @@ The predictor may fail; a request must not: it is then scheduled neutrally and c
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -83,6 +84,11 @@ class Forecaster:
     def can_roll_back(self) -> bool:
         """Whether an earlier model is kept."""
         return bool(self._previous)
+
+    def warm(self) -> None:
+        """Ask the model once, so that compiled parts are loaded; a failure shows with the first request."""
+        with suppress(Exception):
+            self.predictor.predict("What is a queue?", None)
 
     def swap(self, predictor: Predicting) -> None:
         """Use another model from the next request on; the one in use is kept for `roll_back`."""

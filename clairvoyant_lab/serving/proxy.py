@@ -122,6 +122,8 @@ class Proxy:
         ClairvoyantError
             If the address is taken or cannot be bound.
         """
+        # compiled parts are loaded now, not with the first request
+        await asyncio.get_running_loop().run_in_executor(None, self.forecaster.warm)
         await self.upstream.open()
         self._server = web.Server(
             self.handle,
@@ -186,6 +188,7 @@ class Proxy:
         """
         loop = asyncio.get_running_loop()
         predictor = await loop.run_in_executor(None, self._load_predictor, model)
+        await loop.run_in_executor(None, Forecaster(predictor).warm)
         self.forecaster.swap(predictor)
         self._earlier_models.append(self.recorder.model_name)
         self.recorder.model_name = model

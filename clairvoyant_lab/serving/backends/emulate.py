@@ -443,7 +443,7 @@ def _wants_usage(fields: dict[str, Any]) -> bool:
 def _object(text: bytes) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
