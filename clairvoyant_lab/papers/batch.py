@@ -16,6 +16,8 @@ from clairvoyant_lab.papers.published import load_published
 if TYPE_CHECKING:
     import pandas as pd
 
+    from clairvoyant_lab.scheduling.batch import BatchPolicy
+
 __all__ = [
     "TABLE1",
     "TABLE1_ALPHAS",
@@ -53,6 +55,7 @@ def table1_frame(
     footprint_cost: float = 1e-6,
     token_price: float = 1 / 500,
     n: int = 400,
+    effort: int = 0,
 ) -> pd.DataFrame:
     """Table 1 on fresh workloads: one row a seed, policy and alpha, all policies on the same workload.
 
@@ -65,6 +68,8 @@ def table1_frame(
         makespan is the lower bound on every fair schedule.
     alphas, batch_size, step_cost, footprint_cost, token_price, n
         Table 1's by default.
+    effort : int
+        For `cohort`, if it is among the policies.
 
     Returns
     -------
@@ -86,7 +91,7 @@ def table1_frame(
         ljf = simulate_batch(lengths, batch_policy("ljf"), batch_size)
         plain = [(name, math.nan, batch_policy(name)) for name in ("fcfs", "ljf")]
         limited = [
-            (name, float(alpha), batch_policy(name, alpha=alpha)) for name in policies for alpha in alphas
+            (name, float(alpha), _policy(name, alpha, effort)) for name in policies for alpha in alphas
         ]
         for name, limit, policy in plain + limited:
             run = simulate_batch(lengths, policy, batch_size)
@@ -123,6 +128,13 @@ def table1_frame(
     frame = pd.DataFrame(rows)
     frame["gain_pct"] = 100 * frame["gain"]
     return frame
+
+
+def _policy(name: str, alpha: int | None, effort: int) -> BatchPolicy:
+    from clairvoyant_lab.scheduling.batch import batch_policy
+
+    options: dict[str, object] = {"effort": effort} if name == "cohort" else {}
+    return batch_policy(name, alpha=alpha, **options)
 
 
 def table1_means(frame: pd.DataFrame) -> pd.DataFrame:
@@ -256,6 +268,7 @@ def table3_frame(
     batch_sizes: Sequence[int] = (16, 32),
     policies: Sequence[str] = ("isjl",),
     alphas: Sequence[int] = TABLE3_ALPHAS,
+    effort: int = 0,
 ) -> pd.DataFrame:
     """Table 3 on LMSYS-like lengths (`lmsys_like_lengths(2000, seed)`), or on lengths of one's own.
 
@@ -267,7 +280,6 @@ def table3_frame(
     """
     import pandas as pd
 
-    from clairvoyant_lab.scheduling.batch import batch_policy
     from clairvoyant_lab.scheduling.theory.bounds import makespan_bound
     from clairvoyant_lab.simulation.batch import simulate_batch
     from clairvoyant_lab.simulation.batch_workloads import lmsys_like_lengths
@@ -277,7 +289,7 @@ def table3_frame(
     for size in batch_sizes:
         plain = [(name, None) for name in ("fcfs", "sjf", "ljf")]
         for name, alpha in plain + [(name, alpha) for name in policies for alpha in alphas]:
-            run = simulate_batch(own, batch_policy(name, alpha=alpha), size)
+            run = simulate_batch(own, _policy(name, alpha, effort), size)
             rows.append(
                 {
                     "batch_size": size,

@@ -1,0 +1,37 @@
+"""What is known about the policies: formulas, bounds, and claims that are checked on instances."""
+
+from __future__ import annotations
+
+from clairvoyant_lab.lazy import lazy_names
+
+_HOMES = {
+    "CLAIMS": "claims",
+    "ClaimCheck": "claims",
+    "KvMemory": "instances",
+    "MatchingBound": "bounds",
+    "PackedResidual": "residual",
+    "SearchResult": "search",
+    "check_claim": "claims",
+    "cr_envelope": "ratios",
+    "cr_over": "ratios",
+    "cr_under": "ratios",
+    "find_violation": "search",
+    "isjl_b2_ratio": "ratios",
+    "ljf_makespan": "bounds",
+    "ljf_ratio": "ratios",
+    "makespan_bound": "bounds",
+    "makespan_bounds": "bounds",
+    "matching_bound": "bounds",
+    "online_adversary": "instances",
+    "optimal_makespan": "claims",
+    "optimum_ratios": "compare",
+    "packed_residual": "residual",
+    "ratio_summary": "compare",
+    "robust_ratio": "ratios",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)
+
+
+def __dir__() -> list[str]:
+    return sorted(_HOMES)
