@@ -117,13 +117,33 @@ class Ledger:
 
         return pd.DataFrame([_record(row) for row in self.rows], columns=list(_COLUMNS))
 
-    def to_markdown(self) -> str:
-        """Return a markdown table with a line of counts above it."""
-        lines = [_counts(self.summary()), "", f"| {' | '.join(_HEADER)} |", f"|{'---|' * len(_HEADER)}"]
+    def to_markdown(self, *, with_source: bool = True, with_counts: bool = True) -> str:
+        """Return a markdown table.
+
+        Parameters
+        ----------
+        with_source : bool
+            Begin each row with the paper and table.
+        with_counts : bool
+            Put a line with the number of verdicts of each kind above the table.
+        """
+        first = 0 if with_source else 1
+        header = _HEADER[first:]
+        lines = [_counts(self.summary()), ""] if with_counts else []
+        lines += [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
         for row in self.rows:
-            cells = (text.replace("|", "\\|").replace("\n", " ") for text in _cells(row))
+            cells = (text.replace("|", "\\|").replace("\n", " ") for text in _cells(row)[first:])
             lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines) + "\n"
+
+    def lines(self, most: int = 5) -> list[str]:
+        """Return up to `most` one-line verdicts: what differs first, what did not run last."""
+        order = {
+            kind: place
+            for place, kind in enumerate(("differs", "contradiction", "reproduced", "not run here"))
+        }
+        ranked = sorted(self.rows, key=lambda row: order[row.verdict.kind])
+        return [f"{row.published.table}, {row.published.cell}: {row.verdict.text}" for row in ranked[:most]]
 
     def to_html(self) -> str:
         """Return an HTML table; every text is escaped, each verdict has a colour and its word."""

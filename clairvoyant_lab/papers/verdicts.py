@@ -7,6 +7,7 @@ value, its printed precision and spread, our interval, and the paper's contradic
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -230,10 +231,11 @@ def judge(
     """
     clash = "; ".join(f"{item.cells}: {item.detail}" for item in contradictions)
     if measured is None or measured.value is None:
-        if clash:
-            return Verdict("contradiction", f"the paper contradicts itself ({clash})")
         why = measured.note if measured is not None else published.reason
         how = measured.how if measured is not None else published.how
+        if clash:
+            again = f"; ours by: {how}" if how else ""
+            return Verdict("contradiction", f"the paper contradicts itself ({clash}){again}")
         return Verdict(
             "not run here", f"not run here{f' ({why})' if why else ''}; to run: {how or 'no way known'}"
         )
@@ -274,18 +276,12 @@ def _compare(published: Published, measured: Measured) -> tuple[float, bool, boo
     if published.relation in ("<", "<="):
         # a printed bound is exact: no rounding room, only the stated tolerance
         limit = top + published.tolerance
-        return (
-            max(value - top, 0.0),
-            value < limit or (value <= limit and published.relation == "<="),
-            low <= limit,
-        )
+        meets = operator.le if published.relation == "<=" else operator.lt
+        return max(value - top, 0.0), meets(value, limit), meets(low, limit)
     if published.relation in (">", ">="):
         limit = bottom - published.tolerance
-        return (
-            min(value - bottom, 0.0),
-            value > limit or (value >= limit and published.relation == ">="),
-            high >= limit,
-        )
+        meets = operator.ge if published.relation == ">=" else operator.gt
+        return min(value - bottom, 0.0), meets(value, limit), meets(high, limit)
     difference = value - top if value > top else min(value - bottom, 0.0)
     rounding = 0.5 * 10.0**-published.decimals
     return difference, abs(difference) <= room, low - rounding <= top and high + rounding >= bottom
