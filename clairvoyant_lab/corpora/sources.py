@@ -10,6 +10,7 @@ from typing import Any
 from clairvoyant_lab.corpora.conversations import Conversation, Drop
 from clairvoyant_lab.corpora.oasst import is_oasst, oasst_conversations
 from clairvoyant_lab.corpora.readers import Records, read_records
+from clairvoyant_lab.corpora.reference import REFERENCES
 from clairvoyant_lab.corpora.shapes import Columns, conversations_of
 from clairvoyant_lab.errors import DataError, MissingExtraError, unknown_name
 
@@ -130,7 +131,7 @@ def source_info(name: str) -> Source:
         For an unknown name; the known ones are listed.
     """
     if name not in SOURCES:
-        raise unknown_name("name", name, [*SOURCES, "or a file's path"])
+        raise unknown_name("name", name, SOURCES)
     return SOURCES[name]
 
 
@@ -173,7 +174,9 @@ def open_source(
         return _hub(source)
     local = name if path is None else path
     if isinstance(local, str) and not Path(local).is_file():
-        raise unknown_name("name", local, [*SOURCES, "or the path of a file that exists"])
+        if "/" in local or "." in local:
+            raise DataError("no such file", source=local)
+        raise unknown_name("name", local, [*SOURCES, *REFERENCES])
     records = read_records(local, file_format, upload_name)
     return Stream(records.name, records.name, records, Source(records.name, records.name, "", columns=chosen))
 
@@ -245,19 +248,19 @@ def _sharegpt_package(source: Source) -> Stream:
 
 
 def _hub(source: Source) -> Stream:
+    gate = f"{source.gated}; or " if source.gated else "or "
     try:
         import datasets
     except ImportError as error:
         raise MissingExtraError(
-            "datasets", "hub", f"reading {source.title} (or give path= of a local copy in its schema)"
+            "datasets", "hub", f"reading {source.title} ({gate}give path= of a local copy in its schema)"
         ) from error
     try:
         rows = datasets.load_dataset(source.hub, source.hub_config, split=source.split, streaming=True)
     except Exception as error:  # the library raises many kinds: offline, gated, renamed
-        accept = f"; {source.gated}" if source.gated else ""
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise DataError(
-            f"the hub did not give {source.hub} ({said[0]}){accept}; or give path= of a local copy",
+            f"the hub did not give {source.hub} ({said[0]}); {gate}give path= of a local copy",
             source=source.name,
         ) from error
     return Stream(source.name, f"hub {source.hub}", rows, source)

@@ -97,9 +97,17 @@ def balanced_rows(length_class: ArrayLike, per_class: int | None = None, seed: i
 
 
 def balanced_sample(corpus: pd.DataFrame, per_class: int | None = None, seed: int = 42) -> pd.DataFrame:
-    """Rows of a corpus with the same number of each class; see `balanced_rows`."""
+    """Rows of a corpus with the same number of each class; see `balanced_rows`.
+
+    `attrs["corpus"]["sample"]` says what was drawn, with a fingerprint.
+    """
     rows = balanced_rows(corpus["length_class"].to_numpy(), per_class, seed)
-    return corpus.iloc[rows].reset_index(drop=True)
+    sample = corpus.iloc[rows].reset_index(drop=True)
+    known = dict(corpus.attrs.get("corpus", {}))
+    digest = hashlib.sha256(f"{known.get('fingerprint')}/balanced/{seed}:".encode() + rows.tobytes())
+    step = {"balanced": rows.size // 3, "seed": seed, "fingerprint": digest.hexdigest()[:16]}
+    sample.attrs = {**corpus.attrs, "corpus": {**known, "sample": step}}
+    return sample
 
 
 def stratified_split(length_class: ArrayLike, test_share: float = 0.2, seed: int = 42) -> Split:

@@ -324,10 +324,10 @@ def scan_authors(
             # " and ", " but ", " because ", counted as str.count does: matches share no blank
             if (length == 3 or length == 7) and position < last and buf[position] == 32 \
                     and begin > first and buf[begin - 1] == 32:  # fmt: skip
-                if _is(buf, begin, _AND) and begin - 1 >= end_and:
+                if length == 3 and _is(buf, begin, _AND) and begin - 1 >= end_and:
                     clauses += 1
                     end_and = position + 1
-                elif _is(buf, begin, _BUT) and begin - 1 >= end_but:
+                elif length == 3 and _is(buf, begin, _BUT) and begin - 1 >= end_but:
                     clauses += 1
                     end_but = position + 1
                 elif length == 7 and _is(buf, begin, _BECAUSE) and begin - 1 >= end_because:
