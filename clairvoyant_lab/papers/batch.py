@@ -209,10 +209,11 @@ def _table2(frame: pd.DataFrame, group: pd.DataFrame, alpha: float, how: str, be
         rows.append(Measured(f"{prefix}.break_even_c", cost / saving, n=len(group), how=how, because=because))
     else:
         rows.append(
-            Measured.not_run(
+            Measured.no_value(
                 f"{prefix}.break_even_c",
+                n=len(group),
                 how=how,
-                why=f"ISJL({alpha:.0f}) is {-saving:.0f} steps slower than LJF: no c breaks even",
+                because=f"ISJL({alpha:.0f}) is {-saving:.0f} steps slower than LJF: no c breaks even",
             )
         )
     return rows
@@ -255,7 +256,9 @@ def _section5(frame: pd.DataFrame, how: str) -> list[Measured]:
             rows.append(Measured(key, _mean_of(frame, "isjl", 50, "externality") / saving, n=n, how=how))
         else:
             rows.append(
-                Measured.not_run(key, how=how, why=f"ISJL(50) is {-saving:.0f} steps slower than LJF here")
+                Measured.no_value(
+                    key, n=n, how=how, because=f"ISJL(50) is {-saving:.0f} steps slower than LJF here"
+                )
             )
     rows.append(Measured("isjl.figure6.baseline_c", TABLE1["step_cost"], how="papers.batch.TABLE1"))
     return rows

@@ -96,14 +96,15 @@ class Published:
 
 @dataclass(frozen=True)
 class Measured:
-    """Our number for a published one, or the statement that it was not run here.
+    """Our number for a published one, or the statement that there is none.
 
     Parameters
     ----------
     key : str
         Key of the published number.
     value : float or None
-        Ours, in the published unit; None if not run here (use `Measured.not_run`).
+        Ours, in the published unit; None if not run here (use `Measured.not_run`) or if our run has no such
+        number (use `Measured.no_value`).
     low, high : float, optional
         Ends of our interval (95 % unless the note says otherwise).
     n : int, optional
@@ -116,6 +117,8 @@ class Measured:
         Why it differs; shown only if it does.
     variant : str
         Name of the way it was run where one number is re-run in several ways.
+    ran : bool
+        False for what was not run here.
 
     Raises
     ------
@@ -132,6 +135,7 @@ class Measured:
     note: str = ""
     because: str = ""
     variant: str = ""
+    ran: bool = True
 
     def __post_init__(self) -> None:
         if not self.how:
@@ -146,6 +150,10 @@ class Measured:
                     field, given, f"{self.key}: give a finite number, or Measured.not_run(...)"
                 )
             object.__setattr__(self, field, number)
+        if self.value is None and self.ran and not self.because:
+            raise ParameterError(
+                "value", None, f"{self.key}: give a number, Measured.not_run or Measured.no_value"
+            )
         if self.n is not None:
             object.__setattr__(self, "n", int(self.n))
         if (self.low is None) != (self.high is None):
@@ -162,7 +170,14 @@ class Measured:
     @classmethod
     def not_run(cls, key: str, *, how: str, why: str = "", variant: str = "") -> Measured:
         """State that a number can't be had here: `how` is the command that gets it, `why` what it needs."""
-        return cls(key, None, how=how, note=why, variant=variant)
+        return cls(key, None, how=how, note=why, variant=variant, ran=False)
+
+    @classmethod
+    def no_value(
+        cls, key: str, *, how: str, because: str, n: int | None = None, variant: str = ""
+    ) -> Measured:
+        """State that it ran and there is no such number, e.g. a break-even cost where nothing breaks even."""
+        return cls(key, None, n=n, how=how, because=because, variant=variant)
 
 
 @dataclass(frozen=True)
@@ -230,8 +245,8 @@ def judge(
         one that differs, or was not run, and stands in a contradiction is a "contradiction".
     """
     clash = "; ".join(f"{item.cells}: {item.detail}" for item in contradictions)
-    if measured is None or measured.value is None:
-        why = measured.note if measured is not None else published.reason
+    if measured is None or not measured.ran:
+        why = (measured.note if measured is not None else "") or published.reason
         how = measured.how if measured is not None else published.how
         if clash:
             again = f"; ours by: {how}" if how else ""
@@ -239,6 +254,11 @@ def judge(
         return Verdict(
             "not run here", f"not run here{f' ({why})' if why else ''}; to run: {how or 'no way known'}"
         )
+    if measured.value is None:
+        text = f"differs (our run has no such value; because: {measured.because})"
+        if clash:
+            return Verdict("contradiction", f"the paper contradicts itself ({clash}); ours {text}")
+        return Verdict("differs", text)
     difference, inside, touched = _compare(published, measured)
     unit = f" {published.unit}" if published.unit else ""
     if inside:
@@ -249,9 +269,8 @@ def judge(
             f"{format_number(_end(measured.high), published)}{unit}, which is wider than the tolerance)"
         )
     else:
-        relative = "" if published.value == 0 else f", {difference / abs(published.value):+.1%}"
         why = measured.because or published.reason or "cause not found"
-        text = f"differs (by {difference:+.4g}{unit}{relative}; because: {why})"
+        text = f"differs (by {_distance(published, measured.value, difference)}; because: {why})"
         if clash:
             return Verdict(
                 "contradiction", f"the paper contradicts itself ({clash}); ours {text}", difference
@@ -287,17 +306,30 @@ def _compare(published: Published, measured: Measured) -> tuple[float, bool, boo
     return difference, abs(difference) <= room, low - rounding <= top and high + rounding >= bottom
 
 
+def _distance(published: Published, value: float, difference: float) -> str:
+    """Say how far off ours is: absolute, and relative where that means something."""
+    if published.unit in ("%", "pp"):
+        return f"{difference:+.3g} points"
+    unit = f" {published.unit}" if published.unit else ""
+    if published.value == 0:
+        return f"{difference:+.4g}{unit}"
+    ratio = value / published.value
+    relative = f"{ratio:.3g} times" if ratio > 3 else f"{difference / abs(published.value):+.1%}"
+    return f"{difference:+.4g}{unit}, {relative}"
+
+
 def _within(published: Published, value: float, difference: float) -> str:
     unit = f" {published.unit}" if published.unit else ""
     if published.relation not in ("=", "~"):
-        return f"{format_number(value, published)}{unit} against {published.text}"
+        claim = f"{published.relation} {published.value:g}{unit}"
+        return f"{format_number(value, published)}{unit}, claimed {claim}"
     if published.upper is not None and difference == 0:
         return f"inside {published.text}"
     if abs(difference) < 10.0 ** -(published.decimals + 6):
         return "exactly"
     rounded = abs(difference) <= 0.5 * 10.0**-published.decimals * (1 + 1e-9)
     note = ", within rounding" if rounded else ""
-    return f"within {abs(difference):.2g}{unit}{note}"
+    return f"within {abs(difference):.2g}{' points' if published.unit in ('%', 'pp') else unit}{note}"
 
 
 def format_number(value: float, published: Published) -> str:

@@ -126,6 +126,19 @@ def test_a_contradiction_wins_unless_we_reproduce_the_number() -> None:
     assert "Table A and Table B" in reproduced.text
 
 
+def test_a_run_without_such_a_number_differs() -> None:
+    measured = Measured.no_value("p.t.c", how="call()", because="nothing breaks even")
+    verdict = judge(published(10.0, how="x"), measured)
+    assert verdict.kind == "differs"
+    assert verdict.difference is None
+    assert "nothing breaks even" in verdict.text
+
+
+def test_percentages_differ_by_points_and_factors_by_times() -> None:
+    assert "-9.6 points;" in judge(published(14.8, unit="%"), ours(5.2)).text
+    assert "129 times" in judge(published(62.0), ours(7986.4)).text
+
+
 def test_not_run_names_the_command() -> None:
     verdict = judge(published(10.0), Measured.not_run("p.t.c", how="do this", why="needs a GPU"))
     assert verdict.kind == "not run here"
@@ -156,6 +169,7 @@ def test_every_verdict_is_one_of_the_kinds_and_has_words(
         ("low, high", {"value": 1.0, "low": 0.0, "how": "x"}),
         ("low, high", {"value": 1.0, "low": 2.0, "high": 3.0, "how": "x"}),
         ("value", {"value": None, "low": 0.0, "high": 1.0, "how": "x"}),
+        ("value", {"value": None, "how": "x"}),
     ],
 )
 def test_measured_refuses_what_a_row_cannot_show(field: str, arguments: dict[str, object]) -> None:
