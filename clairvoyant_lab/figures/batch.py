@@ -27,7 +27,6 @@ __all__ = [
     "length_histogram",
     "profit_frontier",
     "profit_over_step_cost",
-    "ratio_curve",
     "schedule_chart",
 ]
 
@@ -90,8 +89,10 @@ def schedule_chart(run: BatchRun, *, most_jobs: int = 400, title: str | None = N
             x=run.first_unfair_step,
             line={"color": LIMIT_COLOUR, "dash": "dash"},
             annotation={
-                "text": f"job {ahead} is too far ahead of job {behind}",
+                "text": f"step {run.first_unfair_step}: job {ahead} is too far ahead of job {behind}",
                 "font": {"color": LIMIT_COLOUR},
+                "yshift": 18,
+                "xanchor": "left",
             },
         )
     return figure
@@ -246,51 +247,6 @@ def profit_over_step_cost(
     return figure
 
 
-def ratio_curve(points: pd.DataFrame | None = None) -> Figure:
-    """CR(γ) of section 4 as lines, and measured worst ratios as points (Figure 4, and what refutes it).
-
-    Parameters
-    ----------
-    points : DataFrame, optional
-        Columns gamma, ratio (optimum over ISJL), batch_size, instance (text).
-    """
-    from clairvoyant_lab.scheduling.theory.ratios import cr_envelope, cr_under
-
-    gamma = np.linspace(0.002, 0.998, 499)
-    figure = theme.new_figure(
-        title="Competitive ratio of ISJL: claimed curve and measured instances",
-        x_title="γ = α / longest length (no unit)",
-        y_title="optimal makespan / ISJL's (no unit)",
-    )
-    figure.add_scatter(
-        x=gamma, y=cr_envelope(gamma), name="CR(γ), Theorem 4.3", mode="lines", line=theme.policy_line("isjl")
-    )
-    figure.add_scatter(
-        x=gamma,
-        y=cr_under(gamma),
-        name="under-inserting, Lemma 4.2",
-        mode="lines",
-        line={"color": theme.policy_colour("fcfs"), "dash": "dot", "width": 2},
-    )
-    figure.add_hline(y=0.75, line={"color": "#9ca3af", "dash": "dash"}, annotation={"text": "3/4"})
-    if points is not None:
-        symbols = {2: "circle", 3: "square", 4: "diamond"}
-        colours = {2: "#0072b2", 3: "#d55e00", 4: "#327b05"}
-        for size, rows in points.groupby("batch_size"):
-            key = int(str(size))
-            figure.add_scatter(
-                x=rows["gamma"],
-                y=rows["ratio"],
-                mode="markers",
-                name=f"worst found, B = {key}",
-                marker={"symbol": symbols.get(key, "x"), "size": 9, "color": colours.get(key, "#111111")},
-                text=rows["instance"],
-                hovertemplate="%{text}<br>γ %{x:.3f}, ratio %{y:.3f}<extra></extra>",
-            )
-    figure.update_yaxes(range=[0.45, 1.02])
-    return figure
-
-
 def alpha_sweep(
     frame: pd.DataFrame,
     column: str,
@@ -407,9 +363,9 @@ def calibration_chart(advice: AlphaAdvice) -> Figure:
             },
         )
     if advice.alpha is not None:
-        chosen = table[table["alpha"] == advice.alpha].iloc[0]
-        figure.add_annotation(
-            x=f"{advice.alpha:,}", y=chosen["schedule_cost"], text=f"α = {advice.alpha}", showarrow=True
+        at = int(np.flatnonzero(table["alpha"].to_numpy() == advice.alpha)[0])
+        figure.add_annotation(  # on a category axis a number means the position
+            x=at, y=table["schedule_cost"].iloc[at], text=f"α = {advice.alpha}", showarrow=True
         )
     figure.update_xaxes(type="category")
     figure.update_yaxes(rangemode="tozero")
