@@ -21,6 +21,7 @@ class Engine(Protocol):
 
     info: ModelInfo
     form: str
+    path: Path
 
     def one(self, prompt: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Features (19,) and probabilities (3,) of one prompt."""
@@ -40,8 +41,9 @@ class LexicalEngine:
 
     form = "full"
 
-    def __init__(self, session: Any, info: ModelInfo) -> None:
+    def __init__(self, session: Any, info: ModelInfo, path: Path) -> None:
         self.info = info
+        self.path = path
         self._run = session.run
         self._input = session.get_inputs()[0].name
         self._outputs = [session.get_outputs()[1].name]
@@ -110,7 +112,7 @@ def open_engine(path: Path, *, form: str, threads: int) -> Engine:
     session = open_session(path, threads)
     metadata = dict(session.get_modelmeta().custom_metadata_map)
     if "schema" not in metadata:
-        return LexicalEngine(session, _published_info(session, path, form))
+        return LexicalEngine(session, _published_info(session, path, form), path)
     info = ModelInfo.from_metadata(metadata, name=path.stem)
     if info.schema == RICH:
         from clairvoyant_lab.predictor.rich_engine import open_rich
@@ -122,7 +124,7 @@ def open_engine(path: Path, *, form: str, threads: int) -> Engine:
             f"{SCHEMA_NAME} {SCHEMA_HASH}: retrain the model, or install the version that made it"
         )
     _refuse_fast(form, info.name)
-    return LexicalEngine(session, info)
+    return LexicalEngine(session, info, path)
 
 
 def _published_info(session: Any, path: Path, form: str) -> ModelInfo:

@@ -116,6 +116,7 @@ def export_lexical(
         metrics=trained.metrics if metrics is None else metrics,
         hyper={**trained.hyper, "seed": trained.seed},
         versions=library_versions(),
+        form={"typical": [float(value) for value in np.median(trained.training_rows, axis=0)]},
     )
     node = tree_node(trained.model, len(FEATURE_NAMES), "features")
     features = helper.make_tensor_value_info("features", TensorProto.FLOAT, [None, len(FEATURE_NAMES)])

@@ -24,7 +24,6 @@ __all__ = [
     "RICH_NAMES",
     "RICH_VERSION",
     "SHAPE_NAMES",
-    "describe_ids",
     "pad_ids",
     "scan_many",
     "scan_prompt",
@@ -79,14 +78,14 @@ def _byte_kinds() -> NDArray[np.uint8]:
 
 
 _KIND = _byte_kinds()
-_LOWER = np.array([code + 32 if 65 <= code <= 90 else code for code in range(256)], np.uint8)
-_CODE = np.isin(np.arange(256), [ord(mark) for mark in "{}()[];=<>/\\|&*#$@^~`"])
+LOWER = np.array([code + 32 if 65 <= code <= 90 else code for code in range(256)], np.uint8)
+IS_CODE = np.isin(np.arange(256), [ord(mark) for mark in "{}()[];=<>/\\|&*#$@^~`"])
 _APOSTROPHE = ord("'")
 
 # Kinds of id: each has a salt of its own, so that the word "7" and the size 7 don't meet.
-_SALT_WORD, _SALT_DIGITS, _SALT_PAIR, _SALT_MARK = 11, 12, 21, 71
-_SALT_WORDS, _SALT_CHARS, _SALT_LINES, _SALT_CODE, _SALT_MARKS = 91, 92, 93, 94, 95
-_START = 1
+SALT_WORD, SALT_DIGITS, SALT_PAIR, SALT_MARK = 11, 12, 21, 71
+SALT_WORDS, SALT_CHARS, SALT_LINES, SALT_CODE, SALT_MARKS = 91, 92, 93, 94, 95
+START = 1
 
 
 @nb.njit(cache=True, inline="always")
@@ -117,7 +116,7 @@ def _scan(text: NDArray[np.uint8], n_chars: int, ids: NDArray[np.int32], shape: 
     n = 0
     words = lines = capitals = marks = code_marks = numbers = word_bytes = 0
     largest = last = 0.0
-    before = np.uint64(_START)
+    before = np.uint64(START)
     i = 0
     while i < size:
         kind = _KIND[text[i]]
@@ -141,26 +140,26 @@ def _scan(text: NDArray[np.uint8], n_chars: int, ids: NDArray[np.int32], shape: 
                     value = value * 10 + (c - 48)
                 else:
                     all_digits = False
-                h = (h ^ np.uint64(_LOWER[c])) * np.uint64(1099511628211)
+                h = (h ^ np.uint64(LOWER[c])) * np.uint64(1099511628211)
                 j += 1
             length = j - i
             h = _mix(h, length)
             words += 1
             word_bytes += length
-            n = _emit(_mix(h, _SALT_WORD), seen, ids, n)
+            n = _emit(_mix(h, SALT_WORD), seen, ids, n)
             if all_digits:
                 # In a pair "500 words" and "800 words" are the same thing: a three-digit number of words.
                 h = _mix(np.uint64(777), length)
-                n = _emit(_mix(h, _SALT_DIGITS), seen, ids, n)
+                n = _emit(_mix(h, SALT_DIGITS), seen, ids, n)
                 numbers += 1
                 if length < 7:
                     last = value
                     largest = max(largest, value)
-            n = _emit(_mix(_mix(before, _SALT_PAIR), h), seen, ids, n)
+            n = _emit(_mix(_mix(before, SALT_PAIR), h), seen, ids, n)
             before = h
             i = j
         elif kind == _CUT:
-            before = np.uint64(_SALT_MARK)
+            before = np.uint64(SALT_MARK)
             i += 1
         else:
             c = text[i]
@@ -172,15 +171,15 @@ def _scan(text: NDArray[np.uint8], n_chars: int, ids: NDArray[np.int32], shape: 
                 lines += 1
             else:
                 marks += run
-                if _CODE[c]:
+                if IS_CODE[c]:
                     code_marks += run
-            n = _emit(_mix(_mix(np.uint64(c), _SALT_MARK), min(run, 4)), seen, ids, n)
+            n = _emit(_mix(_mix(np.uint64(c), SALT_MARK), min(run, 4)), seen, ids, n)
             i = j
-    n = _emit(_mix(np.uint64(int(2 * np.log2(words + 1.0))), _SALT_WORDS), seen, ids, n)
-    n = _emit(_mix(np.uint64(int(2 * np.log2(n_chars + 1.0))), _SALT_CHARS), seen, ids, n)
-    n = _emit(_mix(np.uint64(int(np.log2(lines + 1.0))), _SALT_LINES), seen, ids, n)
-    n = _emit(_mix(np.uint64(int(np.log2(code_marks + 1.0))), _SALT_CODE), seen, ids, n)
-    n = _emit(_mix(np.uint64(int(np.log2(marks + 1.0))), _SALT_MARKS), seen, ids, n)
+    n = _emit(_mix(np.uint64(int(2 * np.log2(words + 1.0))), SALT_WORDS), seen, ids, n)
+    n = _emit(_mix(np.uint64(int(2 * np.log2(n_chars + 1.0))), SALT_CHARS), seen, ids, n)
+    n = _emit(_mix(np.uint64(int(np.log2(lines + 1.0))), SALT_LINES), seen, ids, n)
+    n = _emit(_mix(np.uint64(int(np.log2(code_marks + 1.0))), SALT_CODE), seen, ids, n)
+    n = _emit(_mix(np.uint64(int(np.log2(marks + 1.0))), SALT_MARKS), seen, ids, n)
     shape[0] = n_chars
     shape[1] = words
     shape[2] = lines

@@ -10,7 +10,6 @@ probabilities that follow how often each class occurs.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,19 +18,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clairvoyant_lab.errors import DataError, ParameterError, unknown_name
-from clairvoyant_lab.lengths import LONG_FROM_TOKENS, SHORT_BELOW_TOKENS, check_bounds, classify_lengths
-from clairvoyant_lab.predictor.linear import LinearScores, bag_of_ids, fit_linear, out_of_fold_scores
+from clairvoyant_lab.errors import ParameterError, unknown_name
+from clairvoyant_lab.lengths import LONG_FROM_TOKENS, SHORT_BELOW_TOKENS
+from clairvoyant_lab.predictor.linear import LinearScores
 from clairvoyant_lab.predictor.metrics import class_metrics
 from clairvoyant_lab.predictor.ngrams import RICH_NAMES, scan_many
-from clairvoyant_lab.predictor.splits import group_folds, group_split
-from clairvoyant_lab.predictor.training import checked_tokens, refuse_starved
+from clairvoyant_lab.predictor.rich_rows import N_FOLDS, ScannedRows, fit_stage_one, scan_rows
+from clairvoyant_lab.predictor.splits import group_split
 from clairvoyant_lab.results import summary_html
 
 if TYPE_CHECKING:
     from clairvoyant_lab.predictor.export import ExportReport
 
-__all__ = ["N_FOLDS", "RICH_HYPER", "TrainedRich", "margin_of", "softmax_lines", "train_rich"]
+__all__ = ["RICH_HYPER", "TrainedRich", "margin_of", "softmax_lines", "train_rich"]
 
 RICH_HYPER: Mapping[str, Any] = {
     "n_estimators": 100,
@@ -44,9 +43,6 @@ RICH_HYPER: Mapping[str, Any] = {
     "follow_up_weight": 0.1,
 }
 """Chosen by ranking accuracy on folds of whole conversations, ShareGPT only."""
-
-N_FOLDS = 5
-"""Folds of whole conversations for scores and margins of rows a fit did not see."""
 
 _TREE_NAMES = (
     "n_estimators",
@@ -181,92 +177,51 @@ def train_rich(
     StarvedDatasetError, DataError, ParameterError
         As `train_predictor`.
     """
-    check_bounds(short_below, long_from)
     settings = _checked_settings(hyper)
     if test_fraction is not None and not 0 < test_fraction < 1:
         raise ParameterError(
             "test_fraction", test_fraction, "give a share in (0, 1), or None for no held-out rows"
         )
-    tokens = checked_tokens(response_tokens, len(prompts))
-    classes = classify_lengths(tokens, short_below, long_from)
-    conversation = np.unique(
-        np.arange(len(prompts)) if groups is None else np.asarray(groups), return_inverse=True
-    )[1]
-    opens = np.ones(len(prompts), bool) if first_turn is None else np.asarray(first_turn, dtype=bool)
-    for name, column in (("groups", conversation), ("first_turn", opens)):
-        if column.shape != tokens.shape:
-            raise DataError(f"{name} has shape {column.shape}; there are {len(prompts)} prompts")
-    refuse_starved(classes[opens], short_below, long_from)
-
-    features, ids = scan_many(prompts)
     bounds = (short_below, long_from)
-    table = _Table(features, ids, tokens, classes, conversation, opens)
-    metrics: dict[str, float] = {"n_train": int(opens.sum())}
+    table = scan_rows(prompts, response_tokens, groups, first_turn, bounds)
+    metrics: dict[str, float] = {"n_train": int(table.opens.sum())}
     if test_fraction is not None:
-        fit, test = group_split(conversation, classes, test_fraction, seed)
+        fit, test = group_split(table.groups, table.classes, test_fraction, seed)
         trial = _fit(table.take(fit), seed, settings, bounds, metrics)
-        asked = test[opens[test]]
-        metrics = class_metrics(
-            trial.from_scan(features[asked], [ids[row] for row in asked]), tokens[asked], *bounds
-        )
-        metrics["n_train"] = int(opens[fit].sum())
+        asked = table.take(test[table.opens[test]])
+        metrics = class_metrics(trial.from_scan(asked.features, asked.ids), asked.tokens, *bounds)
+        metrics["n_train"] = int(table.opens[fit].sum())
     return _fit(table, seed, settings, bounds, metrics)
 
 
-@dataclass(frozen=True)
-class _Table:
-    features: NDArray[np.float32]
-    ids: list[NDArray[np.int32]]
-    tokens: NDArray[np.float64]
-    classes: NDArray[np.int8]
-    groups: NDArray[np.int64]
-    opens: NDArray[np.bool_]
-
-    def take(self, rows: NDArray[np.int64]) -> _Table:
-        return _Table(
-            self.features[rows],
-            [self.ids[row] for row in rows],
-            self.tokens[rows],
-            self.classes[rows],
-            self.groups[rows],
-            self.opens[rows],
-        )
-
-
 def _fit(
-    table: _Table,
+    table: ScannedRows,
     seed: int,
     settings: Mapping[str, Any],
     bounds: tuple[int, int],
     metrics: dict[str, float],
 ) -> TrainedRich:
-    weights = np.where(table.opens, 1.0, settings["follow_up_weight"])
-    stage = {"regularisation": settings["regularisation"], "seed": seed}
-    fold = group_folds(table.groups, table.classes, N_FOLDS, seed)
-    oof = out_of_fold_scores(table.ids, table.classes, table.tokens, weights, fold, **stage)
-    linear = fit_linear(bag_of_ids(table.ids), table.classes, table.tokens, weights, **stage)
-
-    first = np.flatnonzero(table.opens)
-    classes, scores = table.classes[first], oof[first]
-    rows = np.column_stack([table.features[first], scores])
+    one = fit_stage_one(table, seed, settings)
     # The lines are fitted on margins of trees that did not see the row, as the scores were.
-    unseen = np.empty(first.size, np.float32)
+    unseen = np.empty(one.classes.size, np.float32)
     for k in range(N_FOLDS):
-        rest = fold[first] == k
-        unseen[rest] = margin_of(_fit_margin(rows[~rest], classes[~rest], seed, settings), rows[rest])
-    mix = _fit_mix(scores, classes)
-    means = [float(table.tokens[first][classes == k].mean()) for k in range(3)]
+        rest = one.fold == k
+        trees = _fit_margin(one.rows[~rest], one.classes[~rest], seed, settings)
+        unseen[rest] = margin_of(trees, one.rows[rest])
+    mix = _fit_mix(one.scores, one.classes)
+    means = [float(one.tokens[one.classes == k].mean()) for k in range(3)]
+    first = np.flatnonzero(table.opens)
     return TrainedRich(
-        linear=linear,
-        trees=_fit_margin(rows, classes, seed, settings),
-        lines=_fit_lines(unseen, classes),
+        linear=one.linear,
+        trees=_fit_margin(one.rows, one.classes, seed, settings),
+        lines=_fit_lines(unseen, one.classes),
         mix=mix,
-        fast_lines=_fit_lines(scores @ mix, classes),
+        fast_lines=_fit_lines(one.scores @ mix, one.classes),
         metrics=dict(metrics),
         class_mean_tokens=(means[0], means[1], means[2]),
         class_bounds=bounds,
         hyper=dict(settings),
-        fingerprint=_fingerprint(table),
+        fingerprint=table.fingerprint(),
         seed=seed,
         training_rows=table.features[first],
         training_ids=[table.ids[row] for row in first],
@@ -317,15 +272,6 @@ def _fit_lines(margin: NDArray[Any], classes: NDArray[np.int8]) -> NDArray[np.fl
 
     model = LogisticRegression(max_iter=1000).fit(margin[:, None].astype(np.float64), classes)
     return np.round(np.column_stack([model.intercept_, model.coef_[:, 0]]), 6)
-
-
-def _fingerprint(table: _Table) -> str:
-    digest = hashlib.sha256()
-    for column in (table.features.astype("<f4"), table.tokens.astype("<f8"), table.opens):
-        digest.update(np.ascontiguousarray(column).tobytes())
-    for row in table.ids:
-        digest.update(row.astype("<i4").tobytes())
-    return digest.hexdigest()[:16]
 
 
 def _checked_settings(hyper: Mapping[str, Any]) -> dict[str, Any]:
