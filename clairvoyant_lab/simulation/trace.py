@@ -319,7 +319,7 @@ def _column(name: str, values: ArrayLike, n: int) -> NDArray[Any]:
         _refuse(name, numbers != np.floor(numbers), given, "is not a whole number")
     if name in ("length_class", "predicted_class"):
         _refuse(name, numbers > max(LengthClass), given, "is no LengthClass (0, 1 or 2)")
-    return _frozen(np.ascontiguousarray(given.astype(dtype)))
+    return _frozen(np.ascontiguousarray(numbers.astype(dtype)))
 
 
 def _check_count(field_name: str, n: Any) -> int:
