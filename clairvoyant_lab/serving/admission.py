@@ -260,7 +260,7 @@ class Admission:
         self._on_dispatch = on_dispatch
 
     def enter(self, waiter: Waiter) -> None:
-        """Take a place in the line, and the slot at once where one is free.
+        """Take a place in the line; `granted` waits for the slot.
 
         Raises
         ------
@@ -274,10 +274,10 @@ class Admission:
         if len(self.line.waiting) >= self.max_queue:
             raise QueueFullError(f"the queue is full ({self.max_queue} requests wait)")
         self.line.join(waiter)
-        self.pump()
 
     async def granted(self, waiter: Waiter) -> None:
         """Wait for the slot. A waiter that is cancelled leaves no trace, even if it was granted meanwhile."""
+        self.pump()
         if waiter.start_s is not None:
             return
         waiter.granted = asyncio.get_running_loop().create_future()

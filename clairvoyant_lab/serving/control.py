@@ -93,7 +93,7 @@ class Control:
         except BodyFaultError as fault:
             return _json({"error": {"code": fault.code, "message": fault.message}}, fault.status)
         except ParameterError as error:
-            details = {"field": error.field, "remedy": error.remedy}
+            details = {"field": error.field, "remedy": error.remedy, "value": _scalar(error.value)}
             return _json({"error": {"code": "bad_parameter", "message": str(error), **details}}, 422)
         except ClairvoyantError as error:
             return _json({"error": {"code": type(error).__name__, "message": str(error)}}, 422)
@@ -271,6 +271,13 @@ class Control:
         if not isinstance(value, dict):
             raise _RefusalError(422, "not_an_object", "the body must be a JSON object")
         return value
+
+
+def _scalar(value: object) -> object:
+    """A value as JSON can carry it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
 
 
 def _no_constant(name: str) -> float:

@@ -20,6 +20,7 @@ from clairvoyant_lab.serving.bodies import BodyFaultError, pieces_of, read_body
 from clairvoyant_lab.serving.config import ProxySettings
 from clairvoyant_lab.serving.control import Control
 from clairvoyant_lab.serving.dialects import Tally, dialect_of
+from clairvoyant_lab.serving.discreet import discreet_logger
 from clairvoyant_lab.serving.events import EventBus
 from clairvoyant_lab.serving.exchange import Exchange, error_response
 from clairvoyant_lab.serving.forecast import Forecaster, Predicting
@@ -130,6 +131,7 @@ class Proxy:
             handler_cancellation=True,  # told within a millisecond of a client that leaves
             auto_decompress=False,  # bodies go on as they came
             access_log=None,  # request lines can hold what nobody should log
+            logger=discreet_logger(),
             max_line_size=65536,
             max_field_size=65536,
         )

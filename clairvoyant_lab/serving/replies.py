@@ -311,15 +311,8 @@ def raise_for(response: httpx.Response) -> None:
     if response.status_code == 422:
         error = response.json().get("error", {})
         if isinstance(error, dict) and "field" in error:
-            raise ParameterError(
-                str(error["field"]), _value_in(str(error.get("message", ""))), str(error["remedy"])
-            )
+            raise ParameterError(str(error["field"]), error.get("value"), str(error["remedy"]))
     raise UpstreamStatusError(message, response.status_code)
-
-
-def _value_in(message: str) -> str:
-    """The value as the proxy's message shows it."""
-    return message.split(" = ", 1)[-1].split(": ", 1)[0]
 
 
 def _message(value: Any) -> str:

@@ -156,3 +156,9 @@ async def make_stack() -> AsyncIterator[Callable[..., Awaitable[Stack]]]:
 async def stack(make_stack: Callable[..., Awaitable[Stack]]) -> Stack:
     """A stack at default settings."""
     return await make_stack()
+
+
+@pytest.fixture
+def word_predictor() -> type[WordPredictor]:
+    """The class of the stand-in predictor, for tests that start a stack of their own."""
+    return WordPredictor

@@ -164,6 +164,7 @@ async def test_a_storm_of_cancels_at_the_moment_of_the_grant_leaks_no_slot() -> 
 
     holder = waiter(line, 0.0)
     gate.enter(holder)
+    gate.pump()
     tasks = [asyncio.create_task(pass_through(0.0)) for _ in range(200)]
     await asyncio.sleep(0)
     # each is granted by the release of the one before, in the same step in which it is cancelled
@@ -181,6 +182,7 @@ async def test_a_full_line_refuses_and_a_draining_one_answers_those_who_wait() -
     gate = Admission(line, asyncio.get_running_loop().time, max_queue=1)
     running, waiting = waiter(line, 0.0), waiter(line, 0.0)
     gate.enter(running)
+    gate.pump()
     gate.enter(waiting)
     with pytest.raises(QueueFullError):
         gate.enter(waiter(line, 0.0))
