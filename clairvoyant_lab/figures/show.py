@@ -21,14 +21,14 @@ import hashlib
 import itertools
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from clairvoyant_lab.errors import ParameterError
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["PLOTLY_SCRIPT", "compact_json", "figure_html", "is_live", "show"]
+__all__ = ["PLOTLY_SCRIPT", "Live", "compact_json", "figure_html", "is_live", "show"]
 
 PLOTLY_SCRIPT = "plotly.min.js"
 _TURN = itertools.count(1)
@@ -79,22 +79,45 @@ def is_live() -> bool:
     return getattr(get_ipython(), "kernel", None) is not None
 
 
-def show(figure: Figure, *, main: bool = False, live: bool | None = None) -> None:
-    """Display a figure as the last word of a cell.
+class Live(Protocol):
+    """What `show` asks of a panel: a widget for a front end, a figure and a few words elsewhere."""
+
+    @property
+    def widget(self) -> Any:
+        """The live form."""
+
+    def figure(self) -> Figure:
+        """The static form's picture."""
+
+    def static_html(self) -> str:
+        """The static form's words and numbers."""
+
+
+def show(figure: Figure | Live, *, main: bool = False, live: bool | None = None) -> None:
+    """Display a figure or a panel as the last word of a cell.
 
     Parameters
     ----------
-    figure : plotly.graph_objects.Figure
-        What to draw. A `FigureWidget` stays the widget it is where that is possible.
+    figure : plotly.graph_objects.Figure or panel
+        What to draw. A `FigureWidget` stays the widget it is where that is possible; a panel is its sliders
+        where a kernel answers, else its figure, setting and numbers.
     main : bool
         Mark it as the notebook's main figure, for the report's index. Without a mark the first one is it.
     live : bool, optional
         Force a live or static display; by default `is_live()`.
     """
-    from IPython.display import display, publish_display_data
+    from IPython.display import HTML, display, publish_display_data
+    from plotly.basedatatypes import BaseFigure
     from plotly.graph_objects import FigureWidget
 
-    if is_live() if live is None else live:
+    lively = is_live() if live is None else live
+    if not isinstance(figure, BaseFigure):
+        if lively:
+            display(figure.widget)
+            return
+        display(HTML(figure.static_html()))
+        figure = figure.figure()
+    elif lively:
         display(figure if isinstance(figure, FigureWidget) else FigureWidget(figure))
         return
     text = compact_json(figure)

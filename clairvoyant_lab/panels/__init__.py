@@ -1,0 +1,28 @@
+"""Panels: sliders and live views for notebooks, made of figures and calls.
+
+```python
+from clairvoyant_lab.figures.show import show
+from clairvoyant_lab.panels import tau_panel
+
+show(tau_panel(rho=0.74, seed=42))     # live in JupyterLab; a static figure with its numbers elsewhere
+```
+"""
+
+from __future__ import annotations
+
+from clairvoyant_lab.lazy import lazy_names
+
+__all__ = ["Choice", "LogSlider", "Panel", "Slider", "Switch", "View", "tau_panel"]
+
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Choice": "controls",
+        "LogSlider": "controls",
+        "Slider": "controls",
+        "Switch": "controls",
+        "Panel": "panel",
+        "View": "panel",
+        "tau_panel": "starvation",
+    },
+)

@@ -1,0 +1,237 @@
+"""Controls of a panel: small values that say what can be set; widgets are made from them when shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from clairvoyant_lab.errors import ParameterError, unknown_name
+
+__all__ = ["Bound", "Choice", "Control", "LogSlider", "Slider", "Switch"]
+
+_WIDTH = "430px"
+_LABEL = "170px"
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A number on a linear scale; whole numbers if `step` and the ends are whole.
+
+    Parameters
+    ----------
+    name : str
+        Argument of the panel's draw function.
+    label : str
+        What stands beside it, with the unit.
+    value, low, high, step : float
+        Where it starts, its ends and its grain.
+    """
+
+    name: str
+    label: str
+    value: float
+    low: float
+    high: float
+    step: float
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.value <= self.high:
+            raise ParameterError(self.name, self.value, f"give {self.low:g} to {self.high:g}")
+
+    @property
+    def whole(self) -> bool:
+        """Whether it moves in whole numbers."""
+        return all(isinstance(number, int) for number in (self.value, self.low, self.high, self.step))
+
+    def check(self, value: Any) -> float:
+        """Return a value that the control can show, or refuse it."""
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not self.low <= value <= self.high
+        ):
+            raise ParameterError(self.name, value, f"give {self.low:g} to {self.high:g}")
+        return int(value) if self.whole else float(value)
+
+    def bind(self) -> Bound:
+        """Make the widget."""
+        import ipywidgets
+
+        kind = ipywidgets.IntSlider if self.whole else ipywidgets.FloatSlider
+        slider = kind(
+            value=self.value,
+            min=self.low,
+            max=self.high,
+            step=self.step,
+            description=self.label,
+            continuous_update=True,
+            **({} if self.whole else {"readout_format": ".2f"}),
+            **_look(),
+        )
+        return Bound(slider, [slider], lambda: slider.value, lambda value: setattr(slider, "value", value))
+
+
+@dataclass(frozen=True)
+class LogSlider:
+    """A positive number on a logarithmic scale, with a box for "no limit" where None is a value.
+
+    Parameters
+    ----------
+    name, label : str
+        As for `Slider`.
+    value : float or None
+        None is "no limit".
+    low, high : float
+        Ends, both positive.
+    none_label : str or None
+        Text of the box; without it None can't be chosen.
+    """
+
+    name: str
+    label: str
+    value: float | None
+    low: float
+    high: float
+    none_label: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low < self.high:
+            raise ParameterError(self.name, (self.low, self.high), "give ends with 0 < low < high")
+        self.check(self.value)
+
+    def check(self, value: Any) -> float | None:
+        """Return a value that the control can show, or refuse it."""
+        if value is None and self.none_label is not None:
+            return None
+        rest = "" if self.none_label is None else f", or None for {self.none_label}"
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not self.low * (1 - 1e-9) <= value <= self.high * (1 + 1e-9)
+        ):
+            raise ParameterError(self.name, value, f"give {self.low:g} to {self.high:g}{rest}")
+        return float(value)
+
+    def bind(self) -> Bound:
+        """Make the widgets: the slider and, where None is a value, its box."""
+        import ipywidgets
+
+        start = math.sqrt(self.low * self.high) if self.value is None else self.value
+        slider = ipywidgets.FloatLogSlider(
+            value=start,
+            base=10.0,
+            min=math.log10(self.low),
+            max=math.log10(self.high),
+            step=(math.log10(self.high) - math.log10(self.low)) / 120,
+            description=self.label,
+            readout_format=".3g",
+            continuous_update=True,
+            **_look(),
+        )
+        if self.none_label is None:
+            return Bound(
+                slider, [slider], lambda: slider.value, lambda value: setattr(slider, "value", value)
+            )
+        box = ipywidgets.Checkbox(
+            value=self.value is None, description=self.none_label, indent=False, layout={"width": "110px"}
+        )
+        slider.disabled = box.value
+
+        def switched(change: Mapping[str, Any]) -> None:
+            slider.disabled = change["new"]
+
+        box.observe(switched, "value")
+
+        def put(value: float | None) -> None:
+            box.value = value is None
+            if value is not None:
+                slider.value = value
+
+        row = ipywidgets.HBox([slider, box], layout={"align_items": "center"})
+        return Bound(row, [slider, box], lambda: None if box.value else slider.value, put)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few named options.
+
+    Parameters
+    ----------
+    name, label : str
+        As for `Slider`.
+    value : object
+        The option that is chosen at first.
+    options : mapping of str to object
+        Text -> value.
+    """
+
+    name: str
+    label: str
+    value: Any
+    options: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        self.check(self.value)
+
+    def check(self, value: Any) -> Any:
+        """Return a value that the control can show, or refuse it."""
+        if value not in self.options.values():
+            raise unknown_name(self.name, value, [str(option) for option in self.options.values()])
+        return value
+
+    def bind(self) -> Bound:
+        """Make the widget."""
+        import ipywidgets
+
+        menu = ipywidgets.Dropdown(
+            options=list(self.options.items()), value=self.value, description=self.label, **_look()
+        )
+        return Bound(menu, [menu], lambda: menu.value, lambda value: setattr(menu, "value", value))
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Yes or no."""
+
+    name: str
+    label: str
+    value: bool
+
+    def check(self, value: Any) -> bool:
+        """Return a value that the control can show, or refuse it."""
+        if not isinstance(value, bool):
+            raise ParameterError(self.name, value, "give True or False")
+        return value
+
+    def bind(self) -> Bound:
+        """Make the widget."""
+        import ipywidgets
+
+        box = ipywidgets.Checkbox(
+            value=self.value, description=self.label, indent=False, layout={"width": _WIDTH}
+        )
+        return Bound(box, [box], lambda: box.value, lambda value: setattr(box, "value", value))
+
+
+Control = Slider | LogSlider | Choice | Switch
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A control's widget: what to show, what to watch, how to read it and how to set it."""
+
+    widget: Any
+    watched: list[Any]
+    read: Callable[[], Any]
+    put: Callable[[Any], None]
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Call back on every change, with no argument: what counts is the state when it is read."""
+        for part in self.watched:
+            part.observe(lambda _: changed(), "value")
+
+
+def _look() -> dict[str, Any]:
+    return {"layout": {"width": _WIDTH}, "style": {"description_width": _LABEL}}

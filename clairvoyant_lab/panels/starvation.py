@@ -1,0 +1,184 @@
+"""The τ panel: what a starvation timeout does to short and to long requests (Clairvoyant, 3.4 and 5.6)."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+from clairvoyant_lab.errors import unknown_name
+from clairvoyant_lab.lengths import LengthClass
+from clairvoyant_lab.panels.controls import Choice, Control, LogSlider, Slider
+from clairvoyant_lab.panels.panel import Panel, View
+
+if TYPE_CHECKING:
+    from clairvoyant_lab.simulation.replicates import Percentiles, Replicates
+
+__all__ = ["tau_panel"]
+
+_ACCURACY = 0.95
+_SLIDERS = ("starvation_timeout_s", "rho", "cs2", "promotion")
+_RULES = {
+    "oldest first (section 3.4)": "oldest",
+    "smallest key first": "shortest",
+    "only predicted long": "long_only",
+}
+
+
+def tau_panel(
+    *,
+    starvation_timeout_s: float | None = 60.0,
+    rho: float = 0.74,
+    cs2: float = 0.2,
+    promotion: str = "oldest",
+    sliders: tuple[str, ...] = _SLIDERS,
+    n: int = 2_000,
+    replicates: int = 5,
+    seed: int = 42,
+) -> Panel:
+    """Make the panel: short and long requests under FCFS, SJF with τ, and SJF without a limit.
+
+    Parameters
+    ----------
+    starvation_timeout_s : float or None
+        Where τ starts; None is no limit.
+    rho : float
+        Load.
+    cs2 : float
+        Squared coefficient of variation of service times within each class.
+    promotion : str
+        Promotion rule (see `serial_policy`).
+    sliders : tuple of str
+        Which of the four can be moved; the others stay as given.
+    n, replicates, seed : int
+        Requests in a trace, and traces with seeds `seed`, `seed + 1`, ...; every setting sees the same
+        random numbers.
+
+    Returns
+    -------
+    Panel
+    """
+    for name in sliders:
+        if name not in _SLIDERS:
+            raise unknown_name("sliders", name, _SLIDERS)
+    controls: dict[str, Control] = {
+        "starvation_timeout_s": LogSlider(
+            "starvation_timeout_s", "timeout τ (s)", starvation_timeout_s, 1.0, 1_000.0, "no limit"
+        ),
+        "rho": Slider("rho", "load ρ", rho, 0.3, 0.95, 0.01),
+        "cs2": Slider("cs2", "C_s² within a class", cs2, 0.0, 3.0, 0.1),
+        "promotion": Choice("promotion", "who is promoted", promotion, _RULES),
+    }
+    fixed: dict[str, Any] = {
+        "starvation_timeout_s": starvation_timeout_s,
+        "rho": rho,
+        "cs2": cs2,
+        "promotion": promotion,
+        "n": n,
+        "replicates": replicates,
+        "seed": seed,
+    }
+
+    def draw(**moved: Any) -> View:
+        return _draw(**{**fixed, **moved})
+
+    def code(**moved: Any) -> str:
+        return _code(**{**fixed, **moved})
+
+    return Panel("Starvation timeout τ", [controls[name] for name in sliders], draw, code)
+
+
+@functools.lru_cache(maxsize=16)
+def _work(n: int, rho: float, cs2: float, seed: int, replicates: int) -> Replicates:
+    from clairvoyant_lab.simulation.replicates import Replicates
+    from clairvoyant_lab.simulation.workloads import paper_mix
+
+    seeds = range(seed, seed + replicates)
+    return Replicates.poisson(n, paper_mix(cs2=cs2), rho=rho, seeds=seeds, accuracy=_ACCURACY)
+
+
+@functools.lru_cache(maxsize=64)
+def _ends(n: int, rho: float, cs2: float, seed: int, replicates: int) -> tuple[Percentiles, Percentiles]:
+    work = _work(n, rho, cs2, seed, replicates)
+    return work.percentiles("fcfs"), work.percentiles("sjf")
+
+
+def _draw(
+    *,
+    starvation_timeout_s: float | None,
+    rho: float,
+    cs2: float,
+    promotion: str,
+    n: int,
+    replicates: int,
+    seed: int,
+) -> View:
+    from clairvoyant_lab.figures.settings import tau_effect
+    from clairvoyant_lab.scheduling.serial import serial_policy
+
+    work = _work(n, rho, cs2, seed, replicates)
+    fcfs, sjf = _ends(n, rho, cs2, seed, replicates)
+    guarded = work.percentiles(serial_policy("sjf", starvation_timeout_s, promotion))
+    numbers: list[tuple[object, ...]] = [("time in system (s)", "FCFS", "SJF with τ", "SJF")]
+    for length_class in (LengthClass.SHORT, LengthClass.LONG):
+        for q in guarded.q:
+            cells = [result.mean_of(length_class, q) for result in (fcfs, guarded, sjf)]
+            numbers.append((f"{length_class.label} P{q:g}", *(f"{cell:.1f}" for cell in cells)))
+    promoted = float(guarded.promoted_share[0].mean())
+    numbers.append(("promoted", "", f"{promoted:.0%}", ""))
+    return View(
+        tau_effect(fcfs, guarded, sjf),
+        _sentence(starvation_timeout_s, promotion, promoted, fcfs, guarded),
+        numbers,
+    )
+
+
+def _sentence(
+    tau_s: float | None, promotion: str, promoted: float, fcfs: Percentiles, guarded: Percentiles
+) -> str:
+    short = 1.0 - guarded.mean_of(LengthClass.SHORT, 50) / fcfs.mean_of(LengthClass.SHORT, 50)
+    long = guarded.mean_of(LengthClass.LONG, 99) / fcfs.mean_of(LengthClass.LONG, 99) - 1.0
+    effect = f"against FCFS, the median short request is {_faster(short)} and the long P99 {_change(long)}."
+    if tau_s is None:
+        return (
+            f"No limit: nobody is promoted, a long request waits as long as short ones keep coming; {effect}"
+        )
+    who = {
+        "oldest": "whoever has waited longest goes first",
+        "shortest": "of those who waited longer, the one with the smallest key goes first",
+        "long_only": "of those who waited longer, only requests predicted long are promoted",
+    }[promotion]
+    return f"Once a request has waited {tau_s:.3g} s, {who}. That happens to {promoted:.0%} of them; {effect}"
+
+
+def _faster(gain: float) -> str:
+    return f"{gain:.0%} faster" if gain >= 0 else f"{-gain:.0%} slower"
+
+
+def _change(growth: float) -> str:
+    return f"is {growth:.0%} longer" if growth >= 0 else f"is {-growth:.0%} shorter"
+
+
+def _code(
+    *,
+    starvation_timeout_s: float | None,
+    rho: float,
+    cs2: float,
+    promotion: str,
+    n: int,
+    replicates: int,
+    seed: int,
+) -> str:
+    return f"""\
+import clairvoyant_lab as cl
+from clairvoyant_lab.figures.settings import tau_effect
+from clairvoyant_lab.figures.show import show
+from clairvoyant_lab.simulation.replicates import Replicates
+from clairvoyant_lab.simulation.workloads import paper_mix
+
+work = Replicates.poisson(
+    {n}, paper_mix(cs2={cs2!r}), rho={rho!r}, seeds=range({seed}, {seed + replicates}), accuracy={_ACCURACY}
+)
+guarded = cl.serial_policy("sjf", starvation_timeout_s={starvation_timeout_s!r}, promotion={promotion!r})
+figure = tau_effect(work.percentiles("fcfs"), work.percentiles(guarded), work.percentiles("sjf"))
+show(figure)
+"""
