@@ -17,7 +17,7 @@ from clairvoyant_lab.prompts.schema import FEATURE_NAMES
 if TYPE_CHECKING:
     import pandas as pd
 
-    from clairvoyant_lab.corpora.load import Recipe
+    from clairvoyant_lab.corpora.pipeline import Recipe
 
 __all__ = ["journal_corpus"]
 

@@ -221,7 +221,7 @@ class _Utf8:
         start = raw.read(4)
         raw.seek(0)
         if start[:3] == codecs.BOM_UTF8:
-            raw.seek(3)
+            self.consumed = raw.seek(3)
         encoding = "utf-16" if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8"
         self._decoder = codecs.getincrementaldecoder(encoding)("strict" if encoding == "utf-16" else _HANDLER)
         self._ready = b""

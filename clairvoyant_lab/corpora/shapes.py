@@ -235,7 +235,7 @@ def _content(value: object) -> str | None:
     if value is None:
         return ""
     if isinstance(value, list):
-        parts = [part.get("text", "") if isinstance(part, Mapping) else part for part in value]
+        parts = [part.get("text") if isinstance(part, Mapping) else part for part in value]
         return "\n".join(part for part in parts if isinstance(part, str))
     return _text(value)
 

@@ -1,0 +1,249 @@
+"""The starvation analysis, fidelity of characters/4, figures, ledger rows and commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import clairvoyant_lab as cl
+from clairvoyant_lab.corpora.fidelity import approximation_fidelity
+from clairvoyant_lab.corpora.starvation import VERDICTS, starvation_of, starvation_report, wilson_interval
+from clairvoyant_lab.errors import DataError, ParameterError
+from clairvoyant_lab.figures import corpora as figures
+from clairvoyant_lab.papers import datasets
+
+
+def test_causal_test_by_characters_over_four() -> None:
+    shares = [100 * report.shares[2] for report in datasets.causal_test("chars/4").values()]
+    assert [round(share, 1) for share in shares] == [2.5, 16.8, 29.8]
+
+
+def test_causal_test_from_the_upstream_files(shared_dir: Path) -> None:
+    files = ["gpt4_1106_preview_concise", "gpt4_1106_preview", "gpt4_1106_preview_verbose"]
+    shares = []
+    for name in files:
+        corpus = cl.load_corpus(
+            shared_dir / "data" / f"alpaca_eval_{name}.json",
+            tokenizer="chars/4", language=None, deduplicate=False, progress=False,
+        )  # fmt: skip
+        assert len(corpus) == 805
+        shares.append(round(100 * float((corpus["length_class"] == 2).mean()), 1))
+    assert shares == [2.5, 16.8, 29.8]
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1))
+def test_wilson_holds_the_share_and_shrinks(n: int, share: float) -> None:
+    k = round(share * n)
+    low, high = wilson_interval(k, n)
+    assert 0 <= low <= k / n <= high <= 1
+    wider = wilson_interval(k, n, z=3.0)
+    assert wider[0] <= low
+    assert high <= wider[1]
+    assert np.isclose(wilson_interval(n - k, n)[0], 1 - high)
+
+
+def test_wilson_known_values() -> None:
+    # Newcombe 1998, Table I, method 3: 81/263 and 0/20
+    assert np.allclose(wilson_interval(81, 263), (0.2553, 0.3662), atol=5e-5)
+    assert np.allclose(wilson_interval(0, 20), (0.0, 0.1611), atol=5e-5)
+    with pytest.raises(ParameterError, match="n"):
+        wilson_interval(0, 0)
+    with pytest.raises(ParameterError, match="successes"):
+        wilson_interval(3, 2)
+
+
+@given(st.lists(st.integers(0, 3_000), min_size=1, max_size=300))
+def test_counts_shares_and_verdict_follow_the_rules(lengths: list[int]) -> None:
+    report = starvation_of(lengths)
+    tokens = np.array(lengths)
+    assert report.counts.tolist() == [
+        int((tokens < 200).sum()), int(((tokens >= 200) & (tokens < 800)).sum()), int((tokens >= 800).sum()),
+    ]  # fmt: skip
+    assert np.isclose(report.shares.sum(), 1)
+    assert report.balanced_rows == 3 * report.counts.min()
+    assert report.counts.min() >= VERDICTS[report.verdict][0]
+    assert report.what_would_change()
+    assert len(report.to_frame()) == 3
+
+
+@pytest.mark.parametrize(
+    ("long_rows", "verdict"),
+    [(0, "starved"), (29, "starved"), (30, "test only"), (88, "test only"), (200, "usable, limited"),
+     (551, "usable, limited"), (2_000, "usable, balanced"), (7_800, "usable, balanced")],
+)  # fmt: skip
+def test_verdicts(long_rows: int, verdict: str) -> None:
+    report = starvation_of(np.repeat([100, 400, 900], [10_000, 10_000, long_rows]))
+    assert report.verdict == verdict
+
+
+def test_what_would_change_is_true() -> None:
+    rng = np.random.default_rng(5)
+    tokens = np.minimum(rng.lognormal(5.3, 0.8, 5_000), 1_500).astype(int)
+    report = starvation_of(tokens)
+    lines = " ".join(report.what_would_change())
+    needed = next(least for least, _ in reversed(VERDICTS.values()) if least > report.counts.min())
+    assert f"{needed - report.counts.min():,} more" in lines
+    bound = int(lines.split("with Long from ")[1].split(" tokens")[0].replace(",", ""))
+    assert (tokens >= bound).sum() >= needed
+
+
+def test_sharegpt_report_compares_tokenizers() -> None:
+    report = starvation_report("sharegpt")
+    assert report.verdict == "usable, limited"
+    assert {row["tokenizer"] for row in report.by_tokenizer} == {"tekken", "chars/4"}
+    assert starvation_report("sharegpt", turns="all").verdict == "usable, balanced"
+    assert "counted by tekken" in " ".join(report.what_would_change())
+    html = report._repr_html_()
+    assert "<table" in html
+    assert "Wilson" not in repr(report)
+    frame = report.to_frame()
+    assert len(frame) == 9
+    assert (frame["low"] <= frame["share"]).all()
+
+
+def test_real_traffic_can_be_starved_too() -> None:
+    report = starvation_report("azure_conv")
+    assert report.n == 19_366
+    assert round(100 * report.shares[2], 2) == 0.23
+
+
+def test_report_refuses_what_it_cannot_read() -> None:
+    with pytest.raises(DataError, match="response_tokens"):
+        starvation_report(pd.DataFrame({"tokens": [1]}))
+    with pytest.raises(DataError, match="no row"):
+        starvation_of([])
+    with pytest.raises(DataError, match="row 1"):
+        starvation_of([3, -1])
+    with pytest.raises(ParameterError, match="options"):
+        starvation_report(pd.DataFrame({"response_tokens": [1]}), turns="all")
+
+
+# ------------------------------------------------------------------ characters/4
+
+
+@given(st.lists(st.integers(1, 50), min_size=3, max_size=60))
+def test_fidelity_by_plain_counting(lengths: list[int]) -> None:
+    exact = np.array(lengths)
+    near = (exact * 7 + np.arange(exact.size) % 3) // 8
+    if np.ptp(exact) == 0 or np.ptp(near) == 0:
+        with pytest.raises(DataError):
+            approximation_fidelity(exact, near)
+        return
+    result = approximation_fidelity(exact, near)
+    asked = [(i, j) for i in range(exact.size) for j in range(i) if exact[i] != exact[j]]
+    same = sum((exact[i] > exact[j]) == (near[i] > near[j]) and near[i] != near[j] for i, j in asked)
+    assert result.pairs == len(asked)
+    assert np.isclose(result.rank_consistency, same / len(asked))
+    assert approximation_fidelity(exact, exact * 2).rank_consistency == 1
+    assert np.isclose(approximation_fidelity(exact, exact * 2).pearson, 1)
+
+
+def test_fidelity_on_sharegpt() -> None:
+    corpus = cl.load_corpus("sharegpt")
+    result = approximation_fidelity(corpus["prompt_tokens"], corpus["prompt_token_len"].astype(int))
+    assert 0.9 < result.pearson < 1
+    assert 0.94 < result.rank_consistency < 1
+    assert "pearson r" in result.summary()
+    with pytest.raises(ParameterError, match="one count for each"):
+        approximation_fidelity([1, 2], [1])
+
+
+# ------------------------------------------------------------------ figures
+
+
+def test_figures_show_what_the_report_says() -> None:
+    report = starvation_report("sharegpt")
+    histogram = figures.length_histogram(report)
+    assert sum(int(np.sum(bar.y)) for bar in histogram.data) == report.n
+    by_class = {bar.name.split(" ")[0]: int(np.sum(bar.y)) for bar in histogram.data}
+    assert list(by_class.values()) == report.counts.tolist()
+    shares = figures.class_shares({"a": report, "b": starvation_of([1, 2, 3])})
+    assert np.allclose(np.sum([bar.x for bar in shares.data], axis=0), 100)
+    tokenizers = figures.tokenizer_classes(report)
+    assert [int(bar.y[0]) for bar in tokenizers.data] == report.counts.tolist()
+    rarest = figures.long_rows([report, starvation_of([5] * 10, name="none")])
+    assert rarest.data[0].text == (f"{report.counts.min():,}", "0")
+    result = approximation_fidelity(np.arange(1, 100), np.arange(1, 100) // 2)
+    assert "r = " in figures.fidelity_scatter(result).layout.title.text
+    for figure in (histogram, shares, tokenizers, rarest):
+        assert figure.layout.xaxis.title.text
+    with pytest.raises(ParameterError, match="one tokenizer"):
+        figures.tokenizer_classes(starvation_of([1, 2]))
+    with pytest.raises(ParameterError, match="reports"):
+        figures.class_shares([])
+
+
+# ------------------------------------------------------------------ ledger and commands
+
+
+def test_ledger_rows_stand_in_the_registry() -> None:
+    from clairvoyant_lab.papers.ledger import ledger_table
+
+    ledger = ledger_table(datasets.measure(fast=True, seed=42))
+    by_key = {(row.published.key, row.measured.variant): row for row in ledger}
+    assert by_key["clairvoyant.section3_2.rank_consistency_pct", ""].verdict.kind == "reproduced"
+    assert by_key["clairvoyant.table3.codealpaca.long_pct", "sample of 2,017"].verdict.kind == "reproduced"
+    assert by_key["clairvoyant.table3.lmsys.long_pct", ""].verdict.kind == "not run here"
+    assert by_key["clairvoyant.table3.sharegpt.long_pct", "all turns"].measured.value < 7
+
+
+def run(*arguments: str):
+    from clairvoyant_lab.cli.app import app
+
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_features_command() -> None:
+    result = run("features", "What is rain?", "--json")
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert list(found) == list(cl.FEATURE_NAMES)
+    assert (found["ends_with_question"], found["verb_what"]) == (1, 1)
+    assert run("features", "x", "--variant", "mine").exit_code == 2
+
+
+def test_corpora_commands(tmp_path: Path) -> None:
+    listed = json.loads(run("corpora", "list", "--json").stdout)
+    assert {"sharegpt", "lmsys", "oasst1", "alpaca", "codealpaca", "dolly", "cnn_dailymail", "wildchat"} <= {
+        row["name"] for row in listed
+    }
+    told = json.loads(run("corpora", "starvation", "gpt4_concise", "--json").stdout)
+    assert told["verdict"] == "starved"
+    assert len(told["classes"]) == 9
+    plain = run("corpora", "starvation", "azure_conv")
+    assert "read 19,366, kept 19,366" in plain.stdout
+    path = tmp_path / "mine.csv"
+    path.write_text("q,a\nWhat is rain?,water\nWhat is snow?,water too\n")
+    assert run("corpora", "starvation", str(path), "--language", "any").exit_code == 2
+    named = ["--prompt-column", "q", "--response-column", "a", "--tokenizer", "chars/4", "--language", "any"]
+    assert run("corpora", "starvation", str(path), *named, "--json").exit_code == 0
+    assert run("corpora", "starvation", "nothing").exit_code == 2
+    assert run("corpora", "build", "reference").exit_code == 2
+
+
+def test_build_command_writes_figures_without_text(tmp_path: Path, shared_dir: Path) -> None:
+    target = tmp_path / "out.parquet"
+    source = str(shared_dir / "data" / "code_alpaca_2k.json")
+    result = run("corpora", "build", source, "-o", str(target), "--tokenizer", "chars/4", "-q")
+    assert result.exit_code == 0, result.output
+    frame = pd.read_parquet(target)
+    assert "prompt" not in frame
+    assert len(frame) > 1_900
+
+
+def test_reference_table_builds_to_the_same_bytes(tmp_path: Path, shared_dir: Path) -> None:
+    pytest.importorskip("mistral_common")
+    from clairvoyant_lab.corpora.reference import build_reference, reference_path
+
+    built = build_reference(shared_dir / "data", tmp_path / "reference.parquet")
+    theirs = pd.read_parquet(reference_path())
+    pd.testing.assert_frame_equal(pd.read_parquet(built), theirs)
+    with pytest.raises(DataError, match="alpaca_eval"):
+        build_reference(tmp_path)
