@@ -69,10 +69,12 @@ def html_document(ledger: Ledger, made_by: str) -> str:
     for paper, part in _by_paper(ledger):
         body.append(f"<h2>{escape(PAPERS.get(paper, paper))}</h2>")
         for table, section in _by_table(part):
-            body.append(f"<h3>{escape(table)}</h3>{section.to_html()}")
+            body.append(f"<h3>{escape(table)}</h3>{section.to_html(with_source=False)}")
     style = (
         "body{font:14px/1.4 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem}"
-        "table{border-collapse:collapse;margin-bottom:1rem}tr{border-bottom:1px solid #ddd}"
+        "table{border-collapse:collapse;margin-bottom:1rem;width:100%}tr{border-bottom:1px solid #ddd}"
+        "th:nth-child(1){width:20%}th:nth-child(2),th:nth-child(3){width:12%}th:nth-child(4){width:5%}"
+        "th:nth-child(6){width:18%}"
     )
     return (
         f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{escape(_TITLE)}</title>"

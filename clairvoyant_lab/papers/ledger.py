@@ -145,22 +145,30 @@ class Ledger:
         ranked = sorted(self.rows, key=lambda row: order[row.verdict.kind])
         return [f"{row.published.table}, {row.published.cell}: {row.verdict.text}" for row in ranked[:most]]
 
-    def to_html(self) -> str:
-        """Return an HTML table; every text is escaped, each verdict has a colour and its word."""
-        head = "".join(f"<th style='text-align:left;padding:2px 8px'>{escape(name)}</th>" for name in _HEADER)
+    def to_html(self, *, with_source: bool = True, with_counts: bool = True) -> str:
+        """Return an HTML table; every text is escaped, each verdict has a colour and its word.
+
+        Parameters are those of `to_markdown`.
+        """
+        first = 0 if with_source else 1
+        cell = "text-align:left;padding:2px 8px"
+        head = "".join(f"<th style='{cell}'>{escape(name)}</th>" for name in _HEADER[first:])
         body = []
         for row in self.rows:
+            mark = f";border-left:4px solid {_COLOURS[row.verdict.kind]}"
             cells = "".join(
-                f"<td style='text-align:left;padding:2px 8px;vertical-align:top"
-                f"{f';border-left:4px solid {_COLOURS[row.verdict.kind]}' if i == _VERDICT_COLUMN else ''}'>"
+                f"<td style='{cell};vertical-align:top{mark if place == _VERDICT_COLUMN else ''}'>"
                 f"{escape(text)}</td>"
-                for i, text in enumerate(_cells(row))
+                for place, text in enumerate(_cells(row))
+                if place >= first
             )
             body.append(f"<tr data-verdict='{escape(row.verdict.kind)}'>{cells}</tr>")
+        caption = (
+            f"<caption style='text-align:left;font-weight:600'>{escape(_counts(self.summary()))}</caption>"
+        )
         return (
-            "<table class='clairvoyant-ledger'><caption style='text-align:left;font-weight:600'>"
-            f"{escape(_counts(self.summary()))}</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{''.join(body)}</tbody></table>"
+            f"<table class='clairvoyant-ledger'>{caption if with_counts else ''}"
+            f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
         )
 
     def _repr_html_(self) -> str:
@@ -208,7 +216,7 @@ def _cells(row: LedgerRow) -> tuple[str, ...]:
         row.ours,
         "—" if measured is None or measured.n is None else f"{measured.n:,}",
         row.verdict.text + note,
-        row.how,
+        row.how if measured is not None and measured.ran else "—",
     )
 
 
@@ -238,7 +246,7 @@ def _record(row: LedgerRow) -> dict[str, object]:
 
 def _counts(summary: Mapping[str, int]) -> str:
     parts = ", ".join(f"{summary[kind]} {kind}" for kind in VERDICT_KINDS if summary[kind])
-    return f"{summary['rows']} published numbers: {parts}" if parts else "no published numbers"
+    return f"{summary['rows']} row{'' if summary['rows'] == 1 else 's'}: {parts}" if parts else "no rows"
 
 
 def ledger_table(

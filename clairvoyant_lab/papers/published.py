@@ -67,6 +67,16 @@ _CELL_FIELDS = {
     *("text", "value", "upper", "unit", "relation", "tolerance", "relative", "why", "how", "reason"),
     *("cell", "decimals", "spread"),
 }
+# words for parts of cell names that many tables share; a block's labels come first
+_WORDS = {
+    "fcfs": "FCFS",
+    "sjf": "SJF",
+    "mean_s": "mean",
+    "p50_s": "P50",
+    "p95_s": "P95",
+    "p99_s": "P99",
+    "long_pct": "share of Long",
+}
 # "about" in print: what a reader allows
 _ABOUT = 0.10
 
@@ -217,4 +227,4 @@ def _printed(cell: Mapping[str, Any], source: str, row: int, name: str) -> dict[
 def _words(name: str, labels: Mapping[str, str]) -> str:
     """Put a cell's name in words: parts at dots that aren't decimal points, by the block's labels."""
     parts = re.split(r"(?<!\d)\.|\.(?!\d)", name)
-    return ", ".join(labels.get(part, part.replace("_", " ")) for part in parts)
+    return ", ".join(labels.get(part, _WORDS.get(part, part.replace("_", " "))) for part in parts)
