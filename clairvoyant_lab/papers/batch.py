@@ -22,6 +22,7 @@ __all__ = [
     "TABLE1",
     "TABLE1_ALPHAS",
     "measure",
+    "measure_lengths",
     "measure_table1",
     "measure_table3",
     "table1_frame",
@@ -356,7 +357,8 @@ def measure_table3(frame: pd.DataFrame, how: str) -> list[Measured]:
     return rows
 
 
-def _measure_lengths(seed: int) -> list[Measured]:
+def measure_lengths(seed: int) -> list[Measured]:
+    """Ledger rows of section 6's description of its sample, from the generated lengths."""
     from clairvoyant_lab.simulation.batch_workloads import lmsys_like_lengths
 
     own = lmsys_like_lengths(2_000, seed)
@@ -388,6 +390,6 @@ def measure(*, fast: bool, seed: int) -> list[Measured]:
     readings = ("isjl", "isjl_literal", "isjl_unguarded", "slack")
     how = f"table1_frame(range({seeds.start}, {seeds.stop}))"
     rows = measure_table1(table1_frame(seeds, policies=readings), how)
-    rows += _measure_lengths(seed)
+    rows += measure_lengths(seed)
     rows += measure_table3(table3_frame(seed), f"table3_frame(seed={seed})")
     return rows + measure_theory(fast=fast, seed=seed)

@@ -87,12 +87,15 @@ class BatchPlan:
         Which way of planning won.
     details : mapping
         Further figures to show with the result.
+    sequence : ndarray of int64, shape (n,), optional
+        Jobs by ascending start; only the built-in rules' is believed, it saves a sort.
     """
 
     start_steps: Steps
     lower_bound_steps: int | None = None
     method: str | None = None
     details: Mapping[str, object] = field(default_factory=dict)
+    sequence: Steps | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +194,12 @@ def plan_schedule(
 ) -> BatchPlan:
     """Starts of all jobs under a policy, for arguments that have been checked (see `check_steps`)."""
     if policy.function is None and policy.name not in PLANNERS:
-        from clairvoyant_lab.scheduling.rules import rule_starts
+        from clairvoyant_lab.scheduling.rules import rule_schedule
 
-        return BatchPlan(
-            rule_starts(policy.name, lengths, batch_size, policy.alpha, release_steps, upper_bounds)
+        starts, sequence = rule_schedule(
+            policy.name, lengths, batch_size, policy.alpha, release_steps, upper_bounds
         )
+        return BatchPlan(starts, sequence=sequence)
     planner = policy.function
     if planner is None:
         module, _, attribute = PLANNERS[policy.name].partition(":")
@@ -264,8 +268,11 @@ def check_steps(
             if _whole(value) is None:
                 raise ParameterError(f"{field_name}[{index}]", value, "give a whole number of tokens")
         given = np.asarray([float(value) for value in entries])
-    with np.errstate(invalid="ignore"):
-        bad = ~((given >= at_least) & (given <= 2**40) & (given == np.floor(given)))
+    if given.dtype.kind in "iu" and given.min() >= at_least and given.max() <= 2**40:
+        bad = np.zeros(0, dtype=bool)
+    else:
+        with np.errstate(invalid="ignore"):
+            bad = ~((given >= at_least) & (given <= 2**40) & (given == np.floor(given)))
     if bad.any():
         index = int(np.flatnonzero(bad)[0])
         raise ParameterError(

@@ -24,6 +24,7 @@ Steps = NDArray[np.int64]
 MAKESPAN, FOOTPRINT, MAX_GAP, SUM_EXTENT, SUM_MAX_PROGRESS, SUM_COMPLETION = 0, 1, 2, 3, 4, 5
 PEAK_RUNNING, UNFAIR_STEPS, FIRST_UNFAIR, UNFAIR_BEHIND, UNFAIR_AHEAD, OVER_CAPACITY = 6, 7, 8, 9, 10, 11
 TOKENS, INTRINSIC = 12, 13
+FAR = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,14 +164,16 @@ def sweep(order: Steps, starts: Steps, lengths: Steps, batch_size: int, alpha: i
     out[FIRST_UNFAIR] = -1
     out[OVER_CAPACITY] = -1
     room = min(n, max(batch_size, 1))
-    running = np.empty(room, dtype=np.int64)
+    running = np.empty(room, dtype=np.int64)  # in order of start: the first is furthest ahead
     ends = np.empty(room, dtype=np.int64)
     begins = np.empty(room, dtype=np.int64)
     count = 0
     position = 0
+    soonest = int(FAR)  # first finish among the running
+    t = 0
     while position < n or count > 0:
         if count == 0:
-            t = starts[order[position]]
+            t = int(starts[order[position]])
         while position < n and starts[order[position]] == t:
             job = order[position]
             if count == running.size:  # over capacity: keep measuring
@@ -180,29 +183,20 @@ def sweep(order: Steps, starts: Steps, lengths: Steps, batch_size: int, alpha: i
             running[count] = job
             begins[count] = t
             ends[count] = t + lengths[job]
+            soonest = min(soonest, int(ends[count]))
             count += 1
             position += 1
         if count > out[PEAK_RUNNING]:
             out[PEAK_RUNNING] = count
         if count > batch_size and out[OVER_CAPACITY] < 0:
             out[OVER_CAPACITY] = t
-        first_start = begins[0]
-        last_start = begins[0]
-        until = ends[0]
-        for k in range(1, count):
-            begin = begins[k]
-            if begin < first_start:
-                first_start = begin
-            if begin > last_start:
-                last_start = begin
-            if ends[k] < until:
-                until = ends[k]
+        until = soonest
         if position < n and starts[order[position]] < until:
-            until = starts[order[position]]
+            until = int(starts[order[position]])
         span = until - t
-        gap = last_start - first_start
+        gap = begins[count - 1] - begins[0]
         out[SUM_EXTENT] += gap * span
-        largest = t - first_start + 1
+        largest = t - begins[0] + 1
         progress = largest * span + span * (span - 1) // 2
         out[SUM_MAX_PROGRESS] += progress
         out[FOOTPRINT] += progress * count
@@ -215,22 +209,24 @@ def sweep(order: Steps, starts: Steps, lengths: Steps, batch_size: int, alpha: i
                 behind = n
                 ahead = n
                 for k in range(count):
-                    if begins[k] == last_start:
+                    if begins[k] == begins[count - 1]:
                         behind = min(behind, running[k])
-                    if begins[k] == first_start:
+                    if begins[k] == begins[0]:
                         ahead = min(ahead, running[k])
                 out[UNFAIR_BEHIND] = behind
                 out[UNFAIR_AHEAD] = ahead
         t = until
-        kept = 0
-        for k in range(count):
-            if ends[k] > t:
-                if kept != k:
+        if soonest == t:
+            kept = 0
+            soonest = int(FAR)
+            for k in range(count):
+                if ends[k] > t:
                     running[kept] = running[k]
                     begins[kept] = begins[k]
                     ends[kept] = ends[k]
-                kept += 1
-        count = kept
+                    soonest = min(soonest, int(ends[k]))
+                    kept += 1
+            count = kept
     for i in range(n):
         length = lengths[i]
         end = starts[i] + length

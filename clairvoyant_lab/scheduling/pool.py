@@ -11,7 +11,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["first_at_most", "insert", "largest", "next_in", "remove"]
+__all__ = ["first_at_most", "insert", "largest", "next_in", "ranked", "remove"]
 
 Steps = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -98,3 +98,26 @@ def largest(room: Steps) -> int:
     for w in range(1, room.size):
         most = max(most, room[w])
     return most
+
+
+def ranked(sizes: Steps, descending: bool) -> Steps:
+    """Indices by size, ties by lower index; counting sort where the sizes are small, as lengths are."""
+    if int(sizes.max()) <= 4 * sizes.size + 4096:
+        return _counted(sizes, descending)
+    return np.argsort(-sizes if descending else sizes, kind="stable")
+
+
+@numba.njit(cache=True, nogil=True)
+def _counted(sizes: Steps, descending: bool) -> Steps:
+    most = sizes.max()
+    first = np.zeros(most + 2, dtype=np.int64)
+    for size in sizes:
+        first[(most - size if descending else size) + 1] += 1
+    for k in range(1, most + 2):
+        first[k] += first[k - 1]
+    order = np.empty(sizes.size, dtype=np.int64)
+    for i in range(sizes.size):
+        key = most - sizes[i] if descending else sizes[i]
+        order[first[key]] = i
+        first[key] += 1
+    return order

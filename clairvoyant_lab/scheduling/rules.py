@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clairvoyant_lab.errors import ParameterError
-from clairvoyant_lab.scheduling.pool import first_at_most, insert, largest, next_in, remove
+from clairvoyant_lab.scheduling.pool import first_at_most, insert, largest, next_in, ranked, remove
 
-__all__ = ["RULES", "rule_starts"]
+__all__ = ["RULES", "rule_schedule", "rule_starts"]
 
 Steps = NDArray[np.int64]
 
 CONTINUOUS, STATIC, STAGED = 0, 1, 2
+IDLE = np.iinfo(np.int64).max
 RULES = (
     "fcfs",
     "sjf",
@@ -36,7 +37,7 @@ RULES = (
 )
 
 
-def rule_starts(
+def rule_schedule(
     name: str,
     lengths: Steps,
     batch_size: int,
@@ -44,7 +45,7 @@ def rule_starts(
     release_steps: Steps | None = None,
     upper_bounds: Steps | None = None,
 ) -> Steps:
-    """Start step of each job under a rule.
+    """Starts under a rule, and the jobs in the order in which they start.
 
     Parameters
     ----------
@@ -61,7 +62,8 @@ def rule_starts(
 
     Returns
     -------
-    ndarray of int64, shape (n,)
+    starts, sequence : ndarray of int64, shape (n,)
+        First step of each job; jobs by ascending start.
     """
     n = lengths.size
     planned = lengths if upper_bounds is None else upper_bounds
@@ -70,10 +72,10 @@ def rule_starts(
         order = np.arange(n) if release_steps is None else np.argsort(release_steps, kind="stable")
     elif name == "sjf":
         kind = CONTINUOUS
-        order = np.argsort(planned, kind="stable")
+        order = ranked(planned, False)
     else:
         kind = STATIC if name == "ljf" else STAGED
-        order = np.argsort(-planned, kind="stable")
+        order = ranked(planned, True)
     if kind == STAGED and alpha is None:
         raise ParameterError("alpha", None, f"{name} needs a progress limit >= 0")
     limit = 0 if alpha is None else min(alpha, int(planned.max()))  # a larger limit limits nothing more
@@ -88,7 +90,7 @@ def rule_starts(
     arrivals = (
         np.zeros(0, dtype=np.int64) if release_steps is None else np.argsort(release_steps, kind="stable")
     )
-    starts: Steps = run_rule(
+    return run_rule(
         order,
         planned[order],
         lengths,
@@ -103,7 +105,18 @@ def rule_starts(
         name not in ("isjl_literal", "isjl_unguarded"),
         name == "isjl_literal",
     )
-    return starts
+
+
+def rule_starts(
+    name: str,
+    lengths: Steps,
+    batch_size: int,
+    alpha: int | None = None,
+    release_steps: Steps | None = None,
+    upper_bounds: Steps | None = None,
+) -> Steps:
+    """Start step of each job under a rule, int64[n]; arguments as in `rule_schedule`."""
+    return rule_schedule(name, lengths, batch_size, alpha, release_steps, upper_bounds)[0]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -121,8 +134,8 @@ def run_rule(
     holds: bool,
     guarded: bool,
     literal: bool,
-) -> Steps:
-    """Event loop over B workers (compiled).
+) -> tuple[Steps, Steps]:
+    """Event loop over B workers (compiled); returns starts by job, and the jobs by ascending start.
 
     At one instant, in this order: finishes; releases; the held job starts; each idle worker goes on with
     its pack (P4: only if the largest progress is at most alpha, else the rest of the pack returns to the
@@ -158,67 +171,84 @@ def run_rule(
         for p in range(n):
             insert(bits, sums, tops, p)
 
-    ends = np.full(batch_size, -1, dtype=np.int64)  # -1: idle
-    begins = np.zeros(batch_size, dtype=np.int64)
+    sequence = np.empty(n, dtype=np.int64)
+    begun = 0
+    ends = np.full(batch_size, IDLE, dtype=np.int64)
+    begins = np.full(batch_size, IDLE, dtype=np.int64)
     pack_first = np.full(batch_size, -1, dtype=np.int64)  # packs are linked lists of positions
     pack_last = np.full(batch_size, -1, dtype=np.int64)
     pack_next = np.full(n, -1, dtype=np.int64)
     left = np.zeros(batch_size, dtype=np.int64)
+    packed = False
     busy = 0
     held = -1
     held_until = 0
     phase_two_from = 0
     t = 0
     while True:
+        soonest = IDLE  # next finish
+        first_start = IDLE
         for w in range(batch_size):
-            if ends[w] >= 0 and ends[w] <= t:
-                ends[w] = -1
+            if ends[w] == t:
+                ends[w] = IDLE
+                begins[w] = IDLE
                 busy -= 1
+            soonest = min(soonest, ends[w])
+            first_start = min(first_start, begins[w])
         if release.size > 0:
             while arrived < n and release[arrivals[arrived]] <= t:
                 insert(bits, sums, tops, position[arrivals[arrived]])
                 arrived += 1
         if held >= 0 and held_until == t:
-            starts[order[held]] = t
-            begins[0] = t
-            ends[0] = t + lengths[order[held]]
+            job = order[held]
+            starts[job] = begins[0] = t
+            ends[0] = t + lengths[job]
+            soonest = min(soonest, ends[0])
+            sequence[begun] = job
+            begun += 1
             busy += 1
             held = -1
+        close = first_start > t or t - first_start <= alpha
         opened = False
         while True:
-            first_start = t
-            for w in range(batch_size):
-                if ends[w] >= 0 and begins[w] < first_start:
-                    first_start = begins[w]
-            close = t - first_start <= alpha
-            if kind == STAGED:
+            if packed:
+                packed = False
                 for w in range(1, batch_size):
                     p = pack_first[w]
-                    if ends[w] >= 0 or p < 0:
+                    if p < 0:
                         continue
-                    if guarded and not close:
+                    if ends[w] != IDLE:
+                        packed = True
+                    elif guarded and not close:
                         while p >= 0:
                             insert(bits, sums, tops, p)
                             p = pack_next[p]
                         pack_first[w] = -1
                     else:
                         pack_first[w] = pack_next[p]
-                        starts[order[p]] = t
-                        begins[w] = t
-                        ends[w] = t + lengths[order[p]]
+                        packed = packed or pack_first[w] >= 0
+                        job = order[p]
+                        starts[job] = begins[w] = t
+                        ends[w] = t + lengths[job]
+                        soonest = min(soonest, ends[w])
+                        sequence[begun] = job
+                        begun += 1
                         busy += 1
             admits = kind == CONTINUOUS or (kind == STAGED and close and busy > 0 and t >= phase_two_from)
             if admits and busy < batch_size:
                 p = next_in(bits, sums, tops, 0, n)
                 for w in range(1 if held >= 0 else 0, batch_size):
-                    if p >= n:
+                    if p >= n or busy == batch_size:
                         break
-                    if ends[w] >= 0 or pack_first[w] >= 0:
+                    if ends[w] != IDLE or pack_first[w] >= 0:
                         continue
                     remove(bits, sums, tops, p)
-                    starts[order[p]] = t
-                    begins[w] = t
-                    ends[w] = t + lengths[order[p]]
+                    job = order[p]
+                    starts[job] = begins[w] = t
+                    ends[w] = t + lengths[job]
+                    soonest = min(soonest, ends[w])
+                    sequence[begun] = job
+                    begun += 1
                     busy += 1
                     p = next_in(bits, sums, tops, p + 1, n)
             if opened or busy > 0 or held >= 0:
@@ -227,44 +257,38 @@ def run_rule(
             if lead >= n:
                 break
             opened = True
-            if kind == STATIC:
-                for w in range(batch_size):
-                    if lead >= n:
-                        break
-                    remove(bits, sums, tops, lead)
-                    starts[order[lead]] = t
-                    begins[w] = t
-                    ends[w] = t + lengths[order[lead]]
-                    busy += 1
-                    lead = next_in(bits, sums, tops, lead + 1, n)
-                break
-            hold = open_stage(
-                bits, sums, tops, sizes, lead, batch_size, alpha, most, allowance, holds, literal,
-                left, pack_first, pack_last, pack_next,
-            )  # fmt: skip
-            remove(bits, sums, tops, lead)
-            phase_two_from = t if literal else t + hold
+            hold = 0
+            if kind == STAGED:
+                hold = open_stage(
+                    bits, sums, tops, sizes, lead, batch_size, alpha, most, allowance, holds, literal,
+                    left, pack_first, pack_last, pack_next,
+                )  # fmt: skip
+                packed = True
+                phase_two_from = t if literal else t + hold
             if hold > 0:
+                remove(bits, sums, tops, lead)
                 held = lead
                 held_until = t + hold
-            else:
-                starts[order[lead]] = t
-                begins[0] = t
-                ends[0] = t + lengths[order[lead]]
+                continue
+            for w in range(batch_size if kind == STATIC else 1):
+                if lead >= n:
+                    break
+                remove(bits, sums, tops, lead)
+                job = order[lead]
+                starts[job] = begins[w] = t
+                ends[w] = t + lengths[job]
+                soonest = min(soonest, ends[w])
+                sequence[begun] = job
+                begun += 1
                 busy += 1
-        upcoming = -1
-        for w in range(batch_size):
-            if ends[w] >= 0 and (upcoming < 0 or ends[w] < upcoming):
-                upcoming = int(ends[w])
-        if held >= 0 and (upcoming < 0 or held_until < upcoming):
-            upcoming = held_until
+                lead = next_in(bits, sums, tops, lead + 1, n)
+        if held >= 0:
+            soonest = min(soonest, held_until)
         if arrived < n:
-            at = int(release[arrivals[arrived]])
-            if upcoming < 0 or at < upcoming:
-                upcoming = at
-        if upcoming < 0:
-            return starts
-        t = upcoming
+            soonest = min(soonest, release[arrivals[arrived]])
+        if soonest == IDLE:
+            return starts, sequence
+        t = soonest
 
 
 @numba.njit(cache=True, nogil=True)

@@ -249,7 +249,7 @@ def simulate_batch(
             check_range(own_lengths, starts)
         measure = as_measure(
             sweep(
-                np.argsort(starts, kind="stable"),
+                np.argsort(starts, kind="stable") if planned or plan.sequence is None else plan.sequence,
                 starts,
                 own_lengths,
                 size,
