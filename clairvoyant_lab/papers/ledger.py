@@ -204,20 +204,27 @@ _COLUMNS = (
 
 def _cells(row: LedgerRow) -> tuple[str, ...]:
     published, measured = row.published, row.measured
-    unit = "" if not published.unit or published.text.endswith(published.unit) else f" {published.unit}"
     variant = f" ({measured.variant})" if measured is not None and measured.variant else ""
     note = (
-        f". {measured.note}" if measured is not None and measured.note and measured.value is not None else ""
+        f"; {measured.note}" if measured is not None and measured.note and measured.value is not None else ""
     )
     return (
         f"{published.paper} {published.table}",
         published.cell + variant,
-        published.text + unit,
+        _printed(published),
         row.ours,
         "—" if measured is None or measured.n is None else f"{measured.n:,}",
         row.verdict.text + note,
         row.how if measured is not None and measured.ran else "—",
     )
+
+
+def _printed(published: Published) -> str:
+    """Return the printed text with its unit; words and formulas with the value they stand for."""
+    unit = "" if not published.unit or published.text.endswith(published.unit) else f" {published.unit}"
+    if any(character.isdigit() for character in published.text.replace("B/(2B-1)", "")):
+        return published.text + unit
+    return f"{published.text} ({published.value:g}{unit})"
 
 
 def _record(row: LedgerRow) -> dict[str, object]:
