@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from clairvoyant_lab.errors import ParameterError, QueueFullError
+from clairvoyant_lab.errors import QueueFullError
 from clairvoyant_lab.scheduling.selection import WaitingQueue
 from clairvoyant_lab.scheduling.serial import RequestColumns, SerialPolicy
 from clairvoyant_lab.serving.forecast import Forecast
+from clairvoyant_lab.serving.policies import check_live
 
-__all__ = ["LIVE_POLICIES", "Admission", "Dispatch", "DrainingError", "Line", "Waiter", "check_live"]
+__all__ = ["Admission", "Dispatch", "DrainingError", "Line", "Waiter"]
 
-LIVE_POLICIES = ("fcfs", "sjf", "sjf_tokens", "sjf_service", "aging", "hrrn")
 _KEPT_DISPATCHES = 4096
 
 
@@ -67,20 +67,6 @@ class Dispatch:
     promoted: bool
     predicted_tokens: float
     policy: str
-
-
-def check_live(policy: SerialPolicy) -> None:
-    """Refuse a policy that a live queue cannot run.
-
-    Raises
-    ------
-    ParameterError
-        For `srpt` (preemptive) and `oracle` (needs the true service time).
-    """
-    if policy.function is None and policy.name not in LIVE_POLICIES:
-        raise ParameterError(
-            "policy", policy.name, f"cannot run live; choose one of {', '.join(LIVE_POLICIES)} or a function"
-        )
 
 
 class Line:

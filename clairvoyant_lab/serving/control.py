@@ -14,12 +14,12 @@ from aiohttp import web
 
 from clairvoyant_lab.errors import ClairvoyantError, ParameterError, unknown_name
 from clairvoyant_lab.scheduling.serial import SerialPolicy, serial_policy
-from clairvoyant_lab.serving.admission import check_live
 from clairvoyant_lab.serving.bodies import BodyFaultError, read_body
 from clairvoyant_lab.serving.config import TAU_MODES, is_loopback
 from clairvoyant_lab.serving.events import format_event
 from clairvoyant_lab.serving.explain import describe_queue
 from clairvoyant_lab.serving.metrics import CONTENT_TYPE, render_metrics
+from clairvoyant_lab.serving.policies import named_policy
 from clairvoyant_lab.serving.shadow import Shadow, compare_on_window
 from clairvoyant_lab.serving.state import model_state, policy_state, proxy_state
 
@@ -177,15 +177,11 @@ class Control:
             return serial_policy(
                 current.function, starvation_timeout_s=timeout, promotion=promotion, dynamic=current.dynamic
             )
-        extra: dict[str, Any] = {}
-        if name == "aging":
-            rate = fields.get("rate", current.rate_per_s)
-            extra["rate"] = proxy.settings.aging_rate if rate is None else _seconds("rate", rate)
-        elif fields.get("rate") is not None:
+        if name != "aging" and fields.get("rate") is not None:
             raise ParameterError("rate", fields["rate"], "only the policy 'aging' takes it")
-        policy = serial_policy(name, starvation_timeout_s=timeout, promotion=promotion, **extra)
-        check_live(policy)
-        return policy
+        rate = fields.get("rate", current.rate_per_s)
+        aging_rate = proxy.settings.aging_rate if rate is None else _seconds("rate", rate)
+        return named_policy(name, timeout, promotion, aging_rate)
 
     async def _model(self, request: web.BaseRequest) -> web.Response:
         return _json(model_state(self._proxy))
@@ -220,9 +216,9 @@ class Control:
                 raise unknown_name("query parameter", name, ("policy", "starvation_timeout_s"))
         policy = proxy.line.policy if proxy.shadow is None else proxy.shadow.policy
         if "policy" in query:
-            extra: dict[str, Any] = {"rate": proxy.settings.aging_rate} if query["policy"] == "aging" else {}
-            policy = serial_policy(query["policy"], starvation_timeout_s=policy.starvation_timeout_s, **extra)
-            check_live(policy)
+            policy = named_policy(
+                query["policy"], policy.starvation_timeout_s, policy.promotion, proxy.settings.aging_rate
+            )
         if "starvation_timeout_s" in query:
             text = query["starvation_timeout_s"]
             policy = policy.with_timeout(None if text == "none" else _seconds("starvation_timeout_s", text))

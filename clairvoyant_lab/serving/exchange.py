@@ -147,6 +147,12 @@ class Exchange:
         tally = self.tally
         first = self._on_first_byte if 200 <= answer.status < 300 else None
         self._phase = "silence"
+        if answer.content_length is None and answer.connection is not None:
+            # llama.cpp closes the connection after a stream without saying so; the next request, sent at
+            # that moment, would be lost, and a POST is never repeated
+            protocol = answer.connection.protocol
+            if protocol is not None:
+                protocol.force_close()
         if not buffered:
             await self._prepare(reply)
         read = answer.content.readany

@@ -26,29 +26,19 @@ from clairvoyant_lab.serving.exchange import Exchange, error_response
 from clairvoyant_lab.serving.forecast import Forecaster, Predicting
 from clairvoyant_lab.serving.history import History
 from clairvoyant_lab.serving.job import Job
+from clairvoyant_lab.serving.policies import asked_policy
 from clairvoyant_lab.serving.prompts_in import SCHEDULED_PATHS, path_of, read_ask, stated_class
 from clairvoyant_lab.serving.recorder import Recorder
 from clairvoyant_lab.serving.shadow import Shadow
 from clairvoyant_lab.serving.tuning import Tuner
 from clairvoyant_lab.serving.upstream import Upstream
 
-__all__ = ["Proxy", "asked_policy", "load_model"]
+__all__ = ["Proxy", "load_model"]
 
 log = logging.getLogger("clairvoyant_lab.proxy")
 
 CONTROL_PREFIX = "/clairvoyant/"
 _LONG_PROMPT_CHARS = 50_000
-
-
-def asked_policy(settings: ProxySettings) -> SerialPolicy:
-    """The policy that settings name, shadow mode or not."""
-    extra = {"rate": settings.aging_rate} if settings.policy == "aging" else {}
-    return serial_policy(
-        settings.policy,
-        starvation_timeout_s=settings.starvation_timeout_s,
-        promotion=settings.promotion,
-        **extra,
-    )
 
 
 def load_model(model: str) -> Predicting:

@@ -214,7 +214,7 @@ def test_kill_9_loses_at_most_the_last_second(tmp_path: Path) -> None:
     process.stdout.close()
     kept = set(read_journal(path).columns["request_id"])
     due = [k for at, k in handed_over if killed_at - at > 1.0]
-    assert len(due) > 50
+    assert len(due) > 10
     assert all(f"r{k}" in kept for k in due)
     # and the file goes on
     written(path, [row(10**6)])
@@ -294,9 +294,28 @@ def finished(k: int, arrival_s: float, service_s: float, p_long: float, tokens: 
 
     proba = (1 - p_long, 0.0, p_long)
     return Finished(
-        f"r{k}", 0.0, arrival_s, "/v1/completions", "done", 200, "model", None, proba, float(tokens), service_s,
-        None, None, tokens, 0.0, None, service_s, False, 1, "fcfs", False,
-    )  # fmt: skip
+        request_id=f"r{k}",
+        arrival_unix_s=0.0,
+        arrival_s=arrival_s,
+        path="/v1/completions",
+        outcome="done",
+        status=200,
+        origin="model",
+        stated=None,
+        probabilities=proba,
+        predicted_tokens=float(tokens),
+        expected_service_s=service_s,
+        token_cap=None,
+        prompt_tokens=None,
+        response_tokens=tokens,
+        wait_s=0.0,
+        first_token_s=None,
+        service_s=service_s,
+        promoted=False,
+        position=1,
+        policy="fcfs",
+        stream=False,
+    )
 
 
 def test_the_estimate_is_the_simulators_and_needs_enough_requests() -> None:

@@ -21,10 +21,11 @@ from typing import Any
 
 from aiohttp import web
 
-from clairvoyant_lab.errors import ClairvoyantError, ParameterError, unknown_name
+from clairvoyant_lab.errors import ClairvoyantError, ParameterError
 from clairvoyant_lab.serving.prompts_in import SCHEDULED_PATHS, Ask, read_ask
+from clairvoyant_lab.simulation.profiles import HardwareProfile, hardware_profile
 
-__all__ = ["FAULTS", "PACES", "EmulatedPace", "Emulator", "Served"]
+__all__ = ["FAULTS", "Emulator", "Served"]
 
 FAULTS = (
     "status",  # answers 500
@@ -62,32 +63,6 @@ _WORDS = [
 _EMBEDDING_S = 0.03
 
 
-@dataclass(frozen=True)
-class EmulatedPace:
-    """How fast a machine answers.
-
-    Attributes
-    ----------
-    overhead_s : float
-        Before the first token, whatever the prompt.
-    per_prompt_token_s, per_token_s : float
-        Prefill and decoding.
-    """
-
-    overhead_s: float
-    per_prompt_token_s: float
-    per_token_s: float
-
-
-# Pace from the papers' mean service times of long answers (Table 1; section 5.3) over 985 tokens, the mean
-# of long answers in ShareGPT; prefill ten times as fast as decoding.
-PACES = {
-    "m1": EmulatedPace(0.10, 0.0031, 30.1 / 985),
-    "rtx4090-gemma": EmulatedPace(0.05, 0.0008, 8.0 / 985),
-    "rtx4090-llama": EmulatedPace(0.05, 0.0005, 5.25 / 985),
-}
-
-
 @dataclass
 class Served:
     """One request as the emulator saw it; times on its own clock, as if there were no speed-up."""
@@ -107,8 +82,8 @@ class Emulator:
 
     Parameters
     ----------
-    profile : str
-        A name of `PACES`.
+    profile : str or HardwareProfile
+        Machine whose token pace it keeps (`simulation.profiles`).
     speedup : float
         Times faster than the profile.
     host, port : str, int
@@ -121,7 +96,7 @@ class Emulator:
 
     def __init__(
         self,
-        profile: str = "m1",
+        profile: str | HardwareProfile = "m1",
         *,
         speedup: float = 1.0,
         host: str = "127.0.0.1",
@@ -129,14 +104,13 @@ class Emulator:
         slots: int = 1,
         seed: int = 0,
     ) -> None:
-        if profile not in PACES:
-            raise unknown_name("profile", profile, PACES)
         if isinstance(speedup, bool) or not 0 < speedup <= 1e6:
             raise ParameterError("speedup", speedup, "give a number above 0, 1 million at most")
         if isinstance(slots, bool) or not isinstance(slots, int) or slots < 1:
             raise ParameterError("slots", slots, "give 1 or more")
-        self.profile, self.speedup, self.host, self.port, self.seed = profile, speedup, host, port, seed
-        self.pace = PACES[profile]
+        hardware = hardware_profile(profile)
+        self.profile, self.pace = hardware.name, hardware.pace
+        self.speedup, self.host, self.port, self.seed = speedup, host, port, seed
         self.served: list[Served] = []
         self._slot = asyncio.Semaphore(slots)
         self._runner: web.ServerRunner | None = None
@@ -251,13 +225,13 @@ class Emulator:
         entry.tokens = tokens
         prompt_tokens = max(1, len(ask.prompt) // 4)
         answer = _Answer(path, model, prompt_tokens, tokens, _wants_usage(fields))
-        first_s = self.pace.overhead_s + prompt_tokens * self.pace.per_prompt_token_s
+        first_s = self.pace.overhead_s + prompt_tokens / self.pace.prefill_tokens_per_s
         if not ask.stream:
             # headers come with the answer, as from the real servers
             if fault in ("die_first", "die_mid", "stall_mid", "bad_chunk"):
                 await asyncio.sleep(first_s / self.speedup)
                 return await _fault_within(request, str(fault), b'{"half":', "application/json")
-            await asyncio.sleep((first_s + tokens * self.pace.per_token_s) / self.speedup)
+            await asyncio.sleep((first_s + tokens / self.pace.decode_tokens_per_s) / self.speedup)
             whole = b"this is no JSON" if fault == "not_json" else json.dumps(answer.whole()).encode()
             return _whole(whole, fault == "gzip")
         content_type = "text/event-stream" if answer.openai else "application/x-ndjson"
@@ -276,7 +250,7 @@ class Emulator:
 
     async def _ticks(self, tokens: int) -> AsyncIterator[tuple[range, bool]]:
         """Ranges of tokens as they fall due; many at once where the speed-up outruns the timer."""
-        began, step = time.monotonic(), self.pace.per_token_s / self.speedup
+        began, step = time.monotonic(), 1.0 / (self.pace.decode_tokens_per_s * self.speedup)
         sent = 0
         while sent < tokens:
             wait = began + (sent + 1) * step - time.monotonic()
