@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -55,10 +55,16 @@ def bench_burst(
     BenchReport
     """
     hardware = hardware_profile(profile)
-    counts = {LengthClass.SHORT: n_short, LengthClass.MEDIUM: n_medium, LengthClass.LONG: n_long}
+    counts: dict[LengthClass | int, float] = {
+        LengthClass.SHORT: n_short,
+        LengthClass.MEDIUM: n_medium,
+        LengthClass.LONG: n_long,
+    }
     for length_class, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-            raise ParameterError(f"n_{length_class.name.lower()}", count, "give a whole number, 0 or more")
+            raise ParameterError(
+                f"n_{LengthClass(length_class).name.lower()}", count, "give a whole number, 0 or more"
+            )
     total = n_short + n_medium + n_long
     model = hardware.service_model(counts)  # refuses all zeros
 
@@ -156,7 +162,7 @@ def _run(
     policies: Policies,
     runs: int,
     slots: int,
-    parameters: dict[str, object],
+    parameters: Mapping[str, object],
 ) -> BenchReport:
     if isinstance(runs, bool) or not isinstance(runs, int | np.integer) or runs < 1:
         raise ParameterError("runs", runs, "give a whole number, 1 or more")

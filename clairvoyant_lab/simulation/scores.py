@@ -87,13 +87,20 @@ def _fitted_shift(noise: NDArray[np.float64], classes: NDArray[np.int8], accurac
     long = noise[classes == LengthClass.LONG]
     if short.size == 0 or long.size == 0:
         return float(2**0.5 * np.clip(ndtri(accuracy), -6.0, 6.0))
-    wanted = accuracy * short.size * long.size
-    low = float(short[0] - long.max()) - 1.0  # no pair is right
-    high = float(short[-1] - long.min()) + 1.0  # every pair is
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        if np.searchsorted(short, long + middle, side="left").sum() >= wanted:
-            high = middle
-        else:
-            low = middle
-    return low if accuracy == 0.0 else high
+
+    def right(shift: float) -> int:
+        return int(np.searchsorted(short, long + shift, side="left").sum())
+
+    def least(pairs: int) -> float:
+        low = float(short[0] - long.max()) - 1.0  # no pair is right
+        high = float(short[-1] - long.min()) + 1.0  # every pair is
+        for _ in range(60):
+            middle = (low + high) / 2.0
+            low, high = (low, middle) if right(middle) >= pairs else (middle, high)
+        return high
+
+    # between two steps of the count, so that rounding can't tie the pair that made the last one
+    reached = round(accuracy * short.size * long.size)
+    start = least(reached) if reached > 0 else least(1) - 0.1
+    end = least(reached + 1) if reached < short.size * long.size else start + 0.1
+    return (start + end) / 2.0
