@@ -215,7 +215,8 @@ class Verdict:
     difference : float, optional
         Ours minus published, in the published unit (to the nearer end of a range).
     weak : bool
-        True if "reproduced" rests on an interval of ours that is wider than the tolerance.
+        True if "reproduced" rests on an interval of ours that is wider than the tolerance, or our interval
+        reaches beyond a printed bound.
     """
 
     kind: VerdictKind
@@ -261,8 +262,10 @@ def judge(
         return Verdict("differs", text)
     difference, inside, touched = _compare(published, measured)
     unit = f" {published.unit}" if published.unit else ""
+    weak = not inside or _crosses(published, measured)
     if inside:
-        text = f"reproduced ({_within(published, measured.value, difference)})"
+        beyond = ", though our interval reaches beyond" if weak else ""
+        text = f"reproduced ({_within(published, measured.value, difference)}{beyond})"
     elif touched:
         text = (
             f"reproduced (inside our interval {format_number(_end(measured.low), published)} to "
@@ -270,7 +273,7 @@ def judge(
         )
     else:
         why = measured.because or published.reason or "cause not found"
-        text = f"differs (by {_distance(published, measured.value, difference)}; because: {why})"
+        text = f"differs ({_distance(published, measured.value, difference)}; because: {why})"
         if clash:
             return Verdict(
                 "contradiction", f"the paper contradicts itself ({clash}); ours {text}", difference
@@ -278,7 +281,7 @@ def judge(
         return Verdict("differs", text, difference)
     if clash:
         text += f", though the paper contradicts itself ({clash})"
-    return Verdict("reproduced", text, difference, weak=not inside)
+    return Verdict("reproduced", text, difference, weak=weak)
 
 
 def _end(value: float | None) -> float:
@@ -308,21 +311,36 @@ def _compare(published: Published, measured: Measured) -> tuple[float, bool, boo
 
 def _distance(published: Published, value: float, difference: float) -> str:
     """Say how far off ours is: absolute, and relative where that means something."""
+    if published.relation not in ("=", "~"):
+        return f"by {difference:+.3g}: {_claim(published, value)}"
     if published.unit in ("%", "pp"):
-        return f"{difference:+.3g} points"
+        return f"by {difference:+.3g} points"
     unit = f" {published.unit}" if published.unit else ""
     if published.value == 0:
-        return f"{difference:+.4g}{unit}"
+        return f"by {difference:+.4g}{unit}"
     ratio = value / published.value
     relative = f"{ratio:.3g} times" if ratio > 3 else f"{difference / abs(published.value):+.1%}"
-    return f"{difference:+.4g}{unit}, {relative}"
+    return f"by {difference:+.4g}{unit}, {relative}"
+
+
+def _claim(published: Published, value: float) -> str:
+    unit = f" {published.unit}" if published.unit else ""
+    return f"{format_number(value, published)}{unit}, claimed {published.relation} {published.value:g}{unit}"
+
+
+def _crosses(published: Published, measured: Measured) -> bool:
+    """Tell whether our interval reaches beyond a printed bound."""
+    if measured.low is None or measured.high is None:
+        return False
+    if published.relation in ("<", "<="):
+        return measured.high > published.value + published.tolerance
+    return published.relation in (">", ">=") and measured.low < published.value - published.tolerance
 
 
 def _within(published: Published, value: float, difference: float) -> str:
     unit = f" {published.unit}" if published.unit else ""
     if published.relation not in ("=", "~"):
-        claim = f"{published.relation} {published.value:g}{unit}"
-        return f"{format_number(value, published)}{unit}, claimed {claim}"
+        return _claim(published, value)
     if published.upper is not None and difference == 0:
         return f"inside {published.text}"
     if abs(difference) < 10.0 ** -(published.decimals + 6):

@@ -87,6 +87,13 @@ def test_a_strict_bound_is_not_met_by_its_own_value() -> None:
     assert judge(published(10.0, relation="<"), ours(10.0)).kind == "differs"
     assert judge(published(10.0, relation="<="), ours(10.0)).kind == "reproduced"
     assert judge(published(10.0, relation=">"), ours(10.0)).kind == "differs"
+    assert "10.00 s, claimed < 10 s" in judge(published(10.0, relation="<"), ours(10.0)).text
+
+
+def test_an_interval_beyond_a_bound_makes_it_weak() -> None:
+    number = published(0.02, relation="<", unit="%")
+    assert judge(number, ours(0.0, low=0.0, high=0.19)).weak
+    assert not judge(number, ours(0.0, low=0.0, high=0.01)).weak
 
 
 @pytest.mark.parametrize(
