@@ -22,7 +22,15 @@ from clairvoyant_lab.results import summary_html, summary_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["VERDICTS", "Starvation", "VerdictName", "starvation_of", "starvation_report", "wilson_interval"]
+__all__ = [
+    "VERDICTS",
+    "Starvation",
+    "VerdictName",
+    "starvation_of",
+    "starvation_report",
+    "verdict_of",
+    "wilson_interval",
+]
 
 VerdictName = Literal["usable, balanced", "usable, limited", "test only", "starved"]
 
@@ -282,11 +290,11 @@ def starvation_of(
         counts / tokens.size,
         intervals[:, 0],
         intervals[:, 1],
-        _verdict(counts),
+        verdict_of(counts),
         tokenizer,
         (short_below, long_from),
         tuple(
-            _row(other, found := _counts(np.asarray(lengths), short_below, long_from), _verdict(found))
+            _row(other, found := _counts(np.asarray(lengths), short_below, long_from), verdict_of(found))
             for other, lengths in (others or {}).items()
         ),
         provenance or {},
@@ -297,8 +305,9 @@ def _counts(tokens: NDArray[Any], short_below: int, long_from: int) -> NDArray[n
     return np.bincount(classify_lengths(tokens, short_below, long_from), minlength=3).astype(np.int64)
 
 
-def _verdict(counts: NDArray[np.int64]) -> VerdictName:
-    return next(name for name, (least, _) in VERDICTS.items() if counts.min() >= least)
+def verdict_of(counts: ArrayLike) -> VerdictName:
+    """Verdict by the stated rules: the rarest of the classes decides."""
+    return next(name for name, (least, _) in VERDICTS.items() if np.min(counts) >= least)
 
 
 def _row(tokenizer: str, counts: NDArray[np.int64], verdict: VerdictName) -> dict[str, Any]:

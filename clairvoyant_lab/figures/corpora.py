@@ -42,7 +42,7 @@ def length_histogram(report: Starvation, title: str | None = None) -> Figure:
         y_title="rows",
         barmode="stack",
         bargap=0.02,
-        legend_title_text="class",
+        legend={"title": {"text": "class"}, "traceorder": "normal"},
     )
     tokens = np.maximum(report.response_tokens, 1)
     last = np.log2(max(int(tokens.max()), report.bounds[1])) + 0.5
@@ -72,14 +72,14 @@ def length_histogram(report: Starvation, title: str | None = None) -> Figure:
         )
     for bound in report.bounds:
         figure.add_vline(x=bound, line={"color": "#6b7280", "dash": "dot", "width": 1})
-    ticks = [1, 3, 10, 30, 100, *report.bounds, 2_000, 5_000]
+    ticks = [1, 3, 10, 30, 100, *report.bounds, 2_000, 5_000, 20_000]
     figure.update_xaxes(
         type="log",
         tickvals=sorted(set(ticks)),
         ticktext=[f"{tick:,}" for tick in sorted(set(ticks))],
         range=[0, float(np.log10(edges[-1]))],
     )
-    figure.update_yaxes(rangemode="tozero")
+    figure.update_yaxes(rangemode="tozero", tickformat=",")
     return figure
 
 
@@ -106,7 +106,14 @@ def class_shares(
         x_title="share of rows (%)",
         barmode="stack",
         height=150 + 42 * len(labels),
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 1.0, "xanchor": "right"},
+        legend={
+            "orientation": "h",
+            "y": 1.0,
+            "yanchor": "bottom",
+            "x": 1.0,
+            "xanchor": "right",
+            "traceorder": "normal",
+        },
         margin={"r": 190, "t": 70, "l": 70, "b": 60},
     )
     for one in LengthClass:
@@ -171,7 +178,8 @@ def long_rows(reports: Sequence[Starvation] | Mapping[str, Starvation], title: s
                 x=np.log10(least), y=1.0, yref="paper", yanchor="bottom", text=name, showarrow=False,
                 font={"size": 11},
             )  # fmt: skip
-    figure.update_xaxes(type="log", range=[-0.45, float(np.log10(max(*rows, 2_000))) + 0.6])
+    top = float(np.log10(max(*rows, 2_000))) + 0.6
+    figure.update_xaxes(type="log", range=[-0.45, top], dtick=1, tickformat=",")
     figure.update_yaxes(autorange="reversed")
     return figure
 
@@ -211,7 +219,7 @@ def tokenizer_classes(report: Starvation, title: str | None = None) -> Figure:
             textposition="outside",
             cliponaxis=False,
         )
-    figure.update_yaxes(rangemode="tozero")
+    figure.update_yaxes(rangemode="tozero", tickformat=",")
     return figure
 
 
@@ -255,8 +263,8 @@ def fidelity_scatter(fidelity: Fidelity, title: str | None = None, seed: int = 0
         name="equal",
         line={"color": "#6b7280", "dash": "dash", "width": 1},
     )
-    figure.update_xaxes(type="log")
-    figure.update_yaxes(type="log")
+    figure.update_xaxes(type="log", dtick=1, tickformat=",")
+    figure.update_yaxes(type="log", dtick=1, tickformat=",")
     return figure
 
 

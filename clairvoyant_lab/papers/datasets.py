@@ -10,21 +10,32 @@ import numpy as np
 from clairvoyant_lab.corpora.fidelity import approximation_fidelity
 from clairvoyant_lab.corpora.load import load_corpus
 from clairvoyant_lab.corpora.reference import CAUSAL_TEST, REFERENCES
-from clairvoyant_lab.corpora.starvation import Starvation, starvation_report, wilson_interval
+from clairvoyant_lab.corpora.starvation import Starvation, starvation_report, verdict_of, wilson_interval
 from clairvoyant_lab.lengths import LengthClass
 from clairvoyant_lab.papers.ledger import Measured
+from clairvoyant_lab.papers.published import published_value
 from clairvoyant_lab.prompts.extract import extract_features
 from clairvoyant_lab.prompts.schema import NUMERIC_NAMES, VERBS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["causal_test", "measure", "starvation_table"]
+__all__ = ["causal_test", "measure", "published_table3", "starvation_table"]
 
 _TABLE = "clairvoyant.table3"
 _FIELDS = {LengthClass.SHORT: "short", LengthClass.MEDIUM: "medium", LengthClass.LONG: "long"}
 _CUT = "the package's file is cut at 125,509,632 bytes: 17,671 items, the rest is missing"
 _WHOLE = "the paper's counts are derived from published statistics of a larger sample, not from a count"
+# the last column of Table 3, in its words
+_PRINTED_VERDICTS = {
+    "sharegpt": ("ShareGPT", "Yes (balanced)"),
+    "lmsys": ("LMSYS-Chat-1M", "Yes (filtered)"),
+    "oasst1": ("OASST1", "Yes (limited)"),
+    "alpaca": ("Alpaca 52K", "No (starvation)"),
+    "codealpaca": ("CodeAlpaca 20K", "No (starvation)"),
+    "dolly": ("Dolly 15K", "Test-only"),
+    "cnn_dailymail": ("CNN/DailyMail", "Test-only"),
+}
 # our name -> key in the registry, rows read where the set is not here
 _ELSEWHERE = {
     "lmsys": "lmsys",
@@ -73,6 +84,48 @@ def starvation_table(
                 "Long_high_pct": round(100 * float(report.high[LengthClass.LONG]), 3),
                 "balanced_rows": report.balanced_rows,
                 "verdict": report.verdict,
+            }
+        )
+    return pd.DataFrame(records)
+
+
+def published_table3() -> pd.DataFrame:
+    """Table 3 as printed, the verdict that our rules give for its own counts, and what we measure.
+
+    Returns
+    -------
+    DataFrame
+        One row a corpus of the paper. `ours` is the Long share in percent with its 95 % interval.
+    """
+    import pandas as pd
+
+    ours = {
+        "sharegpt": [
+            ("first turns", load_corpus("sharegpt")),
+            ("all turns", load_corpus("sharegpt", turns="all")),
+        ],
+        "codealpaca": [("sample of 2,017", load_corpus("codealpaca_2k", language=None, deduplicate=False))],
+    }
+    records = []
+    for key, (title, usable) in _PRINTED_VERDICTS.items():
+        cells = {field: published_value(f"{_TABLE}.{key}.{field}") for field in ("total", *_FIELDS.values())}
+        counts = [cells[field] for field in _FIELDS.values()]
+        found = []
+        for label, corpus in ours.get(key, ()):
+            report = starvation_report(corpus)
+            share, low, high = (
+                100 * ends[LengthClass.LONG] for ends in (report.shares, report.low, report.high)
+            )
+            found.append(f"{label}: {share:.2f} % [{low:.2f}, {high:.2f}] of {report.n:,}, {report.verdict}")
+        records.append(
+            {
+                "corpus": title,
+                "rows": int(cells["total"]),
+                "Long": int(cells["long"]),
+                "Long_pct": round(100 * cells["long"] / sum(counts), 3),
+                "usable, as printed": usable,
+                "by our rules": verdict_of(counts),
+                "ours": "; ".join(found) or "not run here",
             }
         )
     return pd.DataFrame(records)

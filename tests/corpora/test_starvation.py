@@ -194,6 +194,16 @@ def test_ledger_rows_stand_in_the_registry() -> None:
     assert by_key["clairvoyant.table3.sharegpt.long_pct", "all turns"].measured.value < 7
 
 
+def test_table_3_by_one_rule() -> None:
+    table = datasets.published_table3().set_index("corpus")
+    assert table.loc["CNN/DailyMail", "usable, as printed"] == "Test-only"
+    assert table.loc["CNN/DailyMail", "by our rules"] == table.loc["Alpaca 52K", "by our rules"] == "starved"
+    assert table.loc["Dolly 15K", "by our rules"] == "test only"
+    assert table.loc["ShareGPT", "by our rules"] == "usable, balanced"
+    assert table.loc["LMSYS-Chat-1M", "ours"] == "not run here"
+    assert "all turns: 5." in table.loc["ShareGPT", "ours"]
+
+
 def run(*arguments: str):
     from clairvoyant_lab.cli.app import app
 
