@@ -170,15 +170,20 @@ def margin_node(model: Any, n_features: int, input_name: str, output_name: str) 
 
 
 def build_model(
-    nodes: list[Any], inputs: list[Any], initializers: list[Any], metadata: Mapping[str, str]
+    nodes: list[Any],
+    inputs: list[Any],
+    initializers: list[Any],
+    metadata: Mapping[str, str],
+    outputs: list[Any] | None = None,
 ) -> bytes:
-    """Assemble nodes that end in `label` and `probabilities` into a model's bytes."""
+    """Assemble nodes into a model's bytes; the outputs are `label` and `probabilities` unless given."""
     from onnx import TensorProto, checker, helper
 
-    outputs = [
-        helper.make_tensor_value_info("label", TensorProto.INT64, [None]),
-        helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, [None, 3]),
-    ]
+    if outputs is None:
+        outputs = [
+            helper.make_tensor_value_info("label", TensorProto.INT64, [None]),
+            helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, [None, 3]),
+        ]
     graph = helper.make_graph(nodes, "clairvoyant", inputs, outputs, initializer=initializers)
     model = helper.make_model(
         graph,

@@ -39,7 +39,7 @@ RICH_HYPER: Mapping[str, Any] = {
     "subsample": 0.5,
     "colsample_bytree": 0.5,
     "min_child_weight": 10,
-    "regularisation": 2.0,
+    "regularisation": 1.0,
     "follow_up_weight": 0.1,
 }
 """Chosen by ranking accuracy on folds of whole conversations, ShareGPT only."""

@@ -30,7 +30,7 @@ from clairvoyant_lab.results import summary_html
 if TYPE_CHECKING:
     from clairvoyant_lab.predictor.explain import Explanation
 
-__all__ = ["DEFAULT_MODEL", "LengthPredictor", "Prediction", "model_names"]
+__all__ = ["DEFAULT_MODEL", "LengthPredictor", "Prediction", "model_names", "model_path"]
 
 DEFAULT_MODEL = "sharegpt-rich"
 
@@ -130,7 +130,7 @@ class LengthPredictor:
             raise ParameterError("threads", threads, "give 1 or more")
         if form not in ("full", "fast"):
             raise ParameterError("form", form, "give 'full' or 'fast'")
-        engine = open_engine(_model_path(model), form=form, threads=threads)
+        engine = open_engine(model_path(model), form=form, threads=threads)
         if class_mean_tokens is not None:
             engine.info = _with_means(engine.info, class_mean_tokens)
         return cls(engine)
@@ -237,11 +237,17 @@ class LengthPredictor:
 
 def model_names() -> list[str]:
     """Names of the committed models that `LengthPredictor.load` takes."""
-    folder = models_dir()
-    return sorted(path.stem for path in folder.glob("*.onnx") if not path.stem.endswith(("-lower", "-upper")))
+    return sorted(path.stem for path in models_dir().glob("*.onnx") if not path.stem.endswith("-intervals"))
 
 
-def _model_path(model: str | Path) -> Path:
+def model_path(model: str | Path) -> Path:
+    """Find a committed model by name, or check that a file is there.
+
+    Raises
+    ------
+    ParameterError
+        If there is none; the known names are listed.
+    """
     if isinstance(model, str) and not model.endswith(".onnx") and "/" not in model and "\\" not in model:
         path = models_dir() / f"{model}.onnx"
         if not path.is_file():
