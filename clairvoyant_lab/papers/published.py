@@ -9,7 +9,7 @@ A file is a list of blocks, one a table, figure or section:
     tolerance = 0.3                         # in the cell's unit, or
     relative = 0.05                         # as a fraction of the published value (the larger counts)
     why = "five seeds"                      # why that much
-    how = "clairvoyant-lab ..."             # the command that gets ours where it is not run here
+    how = "clairvoyant-lab ..."             # gets ours where it is not run here; default: the ledger itself
     reason = "..."                          # what is known to make ours differ
     labels = { "cs2_0.5" = "C_s² = 0.5" }   # words for parts of cell names
     [block.cells]
@@ -200,7 +200,7 @@ def _read_block(block: dict[str, Any], paper: str, source: str, row: int) -> lis
                 tolerance=max(float(settings.get("tolerance", 0.0)), relative * abs(value)),
                 tolerance_why=settings.get("why", ""),
                 decimals=int(printed["decimals"]),
-                how=settings.get("how", ""),
+                how=settings.get("how", "clairvoyant-lab ledger"),
                 reason=settings.get("reason", ""),
             )
         )

@@ -88,6 +88,14 @@ def test_the_check_of_command_lines_finds_faults() -> None:
     assert parses("clairvoyant-lab ledger --format md") is None
 
 
+def test_the_commands_of_the_ledger_are_ones_the_command_takes() -> None:
+    from clairvoyant_lab.papers.published import load_published
+
+    lines = {part.strip() for number in load_published().values() for part in number.how.split(";")}
+    wrong = {line: fault for line in lines if line.startswith("clairvoyant-lab ") and (fault := parses(line))}
+    assert not wrong
+
+
 @pytest.mark.parametrize("name", list(BY_NAME))
 def test_links_between_pages_lead_to_files_and_headings(name: str) -> None:
     page = BY_NAME[name]
