@@ -8,9 +8,11 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
-from clairvoyant_lab.errors import DataError, MissingExtraError, ParameterError
+import ijson
+
+from clairvoyant_lab.errors import DataError, ParameterError
 
 __all__ = ["FORMATS", "Records", "read_records"]
 
@@ -71,7 +73,6 @@ class Records:
         return io.BytesIO(self._path) if isinstance(self._path, bytes) else self._path.open("rb")
 
     def _json(self, stream: _Utf8) -> Iterator[Any]:
-        ijson = _ijson()
         depth = _array_prefix(stream.peek())
         if depth is None:
             yield from self._object(stream)
@@ -105,7 +106,6 @@ class Records:
         else:
             yield from self._lines(stream)
             return
-        ijson = _ijson()
         key = next(
             (name for name in ("data", "conversations", "rows", "examples", "items", "train")
              if f'"{name}"'.encode() in head), None,
@@ -299,11 +299,3 @@ def _array_prefix(head: bytes) -> str | None:
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__
-
-
-def _ijson() -> Any:
-    try:
-        import ijson
-    except ImportError as error:
-        raise MissingExtraError("ijson", "sharegpt", "reading a JSON array as a stream") from error
-    return cast(Any, ijson)

@@ -17,6 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import ijson
 import numpy as np
 from numpy.typing import NDArray
 
@@ -107,7 +108,6 @@ def _tekken() -> TokenCounter:
     """Build the encoder from the bundled file, streamed: the package's own loader takes 150 MB more."""
     path = _bundled("tekken_240911.json")
     tiktoken = _need("tiktoken", "mistral-common", "the tekken tokenizer")
-    ijson = _need("ijson", "ijson", "the tekken tokenizer")
     with path.open("rb") as file:
         config = next(ijson.items(file, "config"))
     size = int(config["default_vocab_size"]) - int(config["default_num_special_tokens"])
@@ -151,7 +151,7 @@ def _sentencepiece(path: Path, name: str, identity: str) -> TokenCounter:
 
 
 def _from_json(path: Path) -> TokenCounter:
-    module = _need("tokenizers", "tokenizers", "counting with a tokenizer.json")
+    module = _need("tokenizers", "tokenizers", "counting with a tokenizer.json", "hub")
     try:
         tokenizer = module.Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises a bare Exception for a bad file
@@ -169,11 +169,11 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
 
 
-def _need(module: str, package: str, purpose: str) -> Any:
+def _need(module: str, package: str, purpose: str, extra: str = "sharegpt") -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingExtraError(package, "sharegpt", purpose) from error
+        raise MissingExtraError(package, extra, purpose) from error
 
 
 def _version(package: str) -> str:
