@@ -292,6 +292,22 @@ async def test_every_scheduled_answer_equals_the_backends(stack: Any) -> None:
             assert len(sent) > 20
 
 
+async def test_a_backend_that_closes_after_each_stream_without_a_word_loses_no_queued_request(
+    make_stack: Any, recorder: Recorder
+) -> None:
+    stack = await fronted(make_stack, recorder)
+    recorder.pause_s = 0.0
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    recorder.answer = [head, *chunked([b"data: [DONE]\n\n"])]
+
+    async def ask() -> int:
+        async with stack.http.post(stack.proxy.url + "/v1/completions", json={"prompt": "x"}) as answer:
+            await answer.read()
+            return answer.status
+
+    assert await asyncio.gather(*(ask() for _ in range(100))) == [200] * 100
+
+
 async def test_connections_are_reused_upstream(make_stack: Any) -> None:
     stack = await make_stack()
     for _ in range(5):
