@@ -149,8 +149,9 @@ def test_contributions_add_up_to_the_models_own_log_odds(exported: Path, form: s
         assert why.log_odds == pytest.approx(np.log(p[2] / p[0]), abs=1e-3)
         pushed = sum(item.push for item in why.contributions)
         assert why.typical_log_odds + pushed == pytest.approx(why.log_odds, abs=1e-4)
-    names = set(predictor.explain("Write an essay about jazz in 2000 words.").to_frame()["name"])
-    assert {"essay", "2000", "in number of 4 digits"} <= names
+    if form == "fast":
+        names = set(predictor.explain("Write an essay about jazz in 2000 words.").to_frame()["name"])
+        assert {"essay", "2000", "in number of 4 digits"} <= names
 
 
 def test_shapley_values_equal_the_average_over_all_orders() -> None:
