@@ -19,6 +19,9 @@ _MEANING = {
     "contradiction": "other numbers of the same paper exclude it; the text says which",
     "not run here": "it needs hardware, weights or data that were not at hand; the text says how to get it",
 }
+# columns of the counts: "reproduced" is followed by how many of these rest on a wide interval
+_KINDS = ("reproduced", "weak", "differs", "contradiction", "not run here")
+_HEADS = ("reproduced", "of these weakly", "differs", "contradiction", "not run here")
 
 
 def markdown_document(ledger: Ledger, made_by: str) -> str:
@@ -43,11 +46,11 @@ def markdown_document(ledger: Ledger, made_by: str) -> str:
         "",
     ]
     lines += [f"- **{kind}**: {_MEANING[kind]}." for kind in VERDICT_KINDS]
-    lines += ["", f"| paper | numbers | rows | {' | '.join(VERDICT_KINDS)} |", f"|---|{'---:|' * 6}"]
+    lines += ["", f"| paper | numbers | rows | {' | '.join(_HEADS)} |", f"|---|{'---:|' * 7}"]
     for paper, part in _by_paper(ledger):
         summary = part.summary()
         numbers = len({row.published.key for row in part})
-        counts = " | ".join(str(summary[kind]) for kind in VERDICT_KINDS)
+        counts = " | ".join(str(summary[kind]) for kind in _KINDS)
         lines.append(f"| {paper} | {numbers} | {summary['rows']} | {counts} |")
     for paper, part in _by_paper(ledger):
         lines += ["", f"## {PAPERS.get(paper, paper)}"]

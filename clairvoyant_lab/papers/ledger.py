@@ -103,9 +103,10 @@ class Ledger:
         return iter(self.rows)
 
     def summary(self) -> dict[str, int]:
-        """Return how many rows have each verdict."""
+        """Return how many rows have each verdict, and how many of the reproduced are weak evidence."""
         seen = Counter(row.verdict.kind for row in self.rows)
-        return {"rows": len(self.rows), **{kind: seen[kind] for kind in VERDICT_KINDS}}
+        weak = sum(row.verdict.weak for row in self.rows)
+        return {"rows": len(self.rows), **{kind: seen[kind] for kind in VERDICT_KINDS}, "weak": weak}
 
     def to_frame(self) -> pd.DataFrame:
         """Return a tidy frame, one row a line.
@@ -252,7 +253,12 @@ def _record(row: LedgerRow) -> dict[str, object]:
 
 
 def _counts(summary: Mapping[str, int]) -> str:
-    parts = ", ".join(f"{summary[kind]} {kind}" for kind in VERDICT_KINDS if summary[kind])
+    weak = f" ({summary['weak']} of them weakly)" if summary["weak"] else ""
+    parts = ", ".join(
+        f"{summary[kind]} {kind}{weak if kind == 'reproduced' else ''}"
+        for kind in VERDICT_KINDS
+        if summary[kind]
+    )
     return f"{summary['rows']} row{'' if summary['rows'] == 1 else 's'}: {parts}" if parts else "no rows"
 
 

@@ -267,9 +267,13 @@ def judge(
         beyond = ", though our interval reaches beyond" if weak else ""
         text = f"reproduced ({_within(published, measured.value, difference)}{beyond})"
     elif touched:
+        low, high = _end(measured.low), _end(measured.high)
+        wide = "wider than the tolerance"
+        if high - low > abs(published.value):
+            wide = "so wide that it proves little"
         text = (
-            f"reproduced (inside our interval {format_number(_end(measured.low), published)} to "
-            f"{format_number(_end(measured.high), published)}{unit}, which is wider than the tolerance)"
+            f"reproduced (inside our interval {format_number(low, published)} to "
+            f"{format_number(high, published)}{unit}, which is {wide})"
         )
     else:
         why = measured.because or published.reason or "cause not found"

@@ -43,6 +43,7 @@ def test_counts_add_up() -> None:
     ledger = ledger_table(sample(), also=load_published())
     summary = ledger.summary()
     assert sum(summary[kind] for kind in VERDICT_KINDS) == summary["rows"] == len(ledger)
+    assert summary["weak"] <= summary["reproduced"]
     assert {row.published.key for row in ledger} == set(load_published())
 
 

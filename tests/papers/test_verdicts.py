@@ -90,6 +90,12 @@ def test_a_strict_bound_is_not_met_by_its_own_value() -> None:
     assert "10.00 s, claimed < 10 s" in judge(published(10.0, relation="<"), ours(10.0)).text
 
 
+def test_a_very_wide_interval_says_that_it_proves_little() -> None:
+    verdict = judge(published(10.47), ours(8.45, low=0.0, high=35.1))
+    assert verdict.weak
+    assert "proves little" in verdict.text
+
+
 def test_an_interval_beyond_a_bound_makes_it_weak() -> None:
     number = published(0.02, relation="<", unit="%")
     assert judge(number, ours(0.0, low=0.0, high=0.19)).weak
