@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from clairvoyant_lab.lazy import lazy_names
 
-__all__ = ["Choice", "LogSlider", "Panel", "Slider", "Switch", "View", "tau_panel"]
+__all__ = ["Choice", "LogSlider", "Panel", "Slider", "Switch", "Text", "View", "prompt_panel", "tau_panel"]
 
 __getattr__ = lazy_names(
     __name__,
@@ -21,8 +21,10 @@ __getattr__ = lazy_names(
         "LogSlider": "controls",
         "Slider": "controls",
         "Switch": "controls",
+        "Text": "controls",
         "Panel": "panel",
         "View": "panel",
+        "prompt_panel": "prompt",
         "tau_panel": "starvation",
     },
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 from clairvoyant_lab.errors import ParameterError, unknown_name
 
-__all__ = ["Bound", "Choice", "Control", "LogSlider", "Slider", "Switch"]
+__all__ = ["Bound", "Choice", "Control", "LogSlider", "Slider", "Switch", "Text"]
 
 _WIDTH = "430px"
 _LABEL = "170px"
@@ -119,12 +119,16 @@ class LogSlider:
         import ipywidgets
 
         start = math.sqrt(self.low * self.high) if self.value is None else self.value
+        # the front end snaps to its grid, which therefore has to go through the start value
+        at, step = math.log10(start), 0.02
+        below = math.floor((at - math.log10(self.low)) / step + 1e-9)
+        above = math.floor((math.log10(self.high) - at) / step + 1e-9)
         slider = ipywidgets.FloatLogSlider(
             value=start,
             base=10.0,
-            min=math.log10(self.low),
-            max=math.log10(self.high),
-            step=(math.log10(self.high) - math.log10(self.low)) / 120,
+            min=at - below * step,
+            max=at + above * step,
+            step=step,
             description=self.label,
             readout_format=".3g",
             continuous_update=True,
@@ -185,10 +189,53 @@ class Choice:
         """Make the widget."""
         import ipywidgets
 
-        menu = ipywidgets.Dropdown(
-            options=list(self.options.items()), value=self.value, description=self.label, **_look()
+        # buttons, not a menu: JupyterLab takes the arrow keys that would open one
+        buttons = ipywidgets.ToggleButtons(
+            options=list(self.options.items()),
+            value=self.value,
+            description=self.label,
+            style={"description_width": _LABEL, "button_width": "auto"},
         )
-        return Bound(menu, [menu], lambda: menu.value, lambda value: setattr(menu, "value", value))
+        return Bound(
+            buttons, [buttons], lambda: buttons.value, lambda value: setattr(buttons, "value", value)
+        )
+
+
+@dataclass(frozen=True)
+class Text:
+    """A few lines of text; the panel follows while one types.
+
+    Parameters
+    ----------
+    name, label : str
+        As for `Slider`.
+    value : str
+        What stands there at first.
+    """
+
+    name: str
+    label: str
+    value: str
+
+    def check(self, value: Any) -> str:
+        """Return a value that the control can show, or refuse it."""
+        if not isinstance(value, str):
+            raise ParameterError(self.name, value, "give a text")
+        return value
+
+    def bind(self) -> Bound:
+        """Make the widget."""
+        import ipywidgets
+
+        area = ipywidgets.Textarea(
+            value=self.value,
+            description=self.label,
+            continuous_update=True,
+            rows=3,
+            layout={"width": "100%", "max_width": "1020px"},
+            style={"description_width": "70px"},
+        )
+        return Bound(area, [area], lambda: area.value, lambda value: setattr(area, "value", value))
 
 
 @dataclass(frozen=True)
@@ -215,7 +262,7 @@ class Switch:
         return Bound(box, [box], lambda: box.value, lambda value: setattr(box, "value", value))
 
 
-Control = Slider | LogSlider | Choice | Switch
+Control = Slider | LogSlider | Choice | Switch | Text
 
 
 @dataclass(frozen=True)

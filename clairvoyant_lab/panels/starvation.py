@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from clairvoyant_lab.errors import unknown_name
+from clairvoyant_lab.errors import ParameterError, unknown_name
 from clairvoyant_lab.lengths import LengthClass
 from clairvoyant_lab.panels.controls import Choice, Control, LogSlider, Slider
 from clairvoyant_lab.panels.panel import Panel, View
@@ -30,10 +30,12 @@ def tau_panel(
     rho: float = 0.74,
     cs2: float = 0.2,
     promotion: str = "oldest",
-    sliders: tuple[str, ...] = _SLIDERS,
+    sliders: tuple[str, ...] | None = None,
     n: int = 2_000,
     replicates: int = 5,
     seed: int = 42,
+    work: Replicates | None = None,
+    work_code: str = "",
 ) -> Panel:
     """Make the panel: short and long requests under FCFS, SJF with τ, and SJF without a limit.
 
@@ -47,19 +49,28 @@ def tau_panel(
         Squared coefficient of variation of service times within each class.
     promotion : str
         Promotion rule (see `serial_policy`).
-    sliders : tuple of str
-        Which of the four can be moved; the others stay as given.
+    sliders : tuple of str, optional
+        Which of the four can be moved; the others stay as given. All by default; with traces of one's own
+        only τ and the promotion rule.
     n, replicates, seed : int
         Requests in a trace, and traces with seeds `seed`, `seed + 1`, ...; every setting sees the same
         random numbers.
+    work : Replicates, optional
+        Traces of one's own in place of the mix of section 5.6; they fix load and C_s².
+    work_code : str
+        Python lines that bind the same traces to `work`, for "copy as code".
 
     Returns
     -------
     Panel
     """
+    known = _SLIDERS if work is None else ("starvation_timeout_s", "promotion")
+    sliders = known if sliders is None else sliders
     for name in sliders:
-        if name not in _SLIDERS:
-            raise unknown_name("sliders", name, _SLIDERS)
+        if name not in known:
+            raise unknown_name("sliders", name, known)
+    if work is not None and not work_code:
+        raise ParameterError("work_code", work_code, "give the lines that make `work`, for copy as code")
     controls: dict[str, Control] = {
         "starvation_timeout_s": LogSlider(
             "starvation_timeout_s", "timeout τ (s)", starvation_timeout_s, 1.0, 1_000.0, "no limit"
@@ -77,12 +88,19 @@ def tau_panel(
         "replicates": replicates,
         "seed": seed,
     }
+    own_ends = None if work is None else (work.percentiles("fcfs"), work.percentiles("sjf"))
 
     def draw(**moved: Any) -> View:
-        return _draw(**{**fixed, **moved})
+        values = {**fixed, **moved}
+        tau_s, rule = values.pop("starvation_timeout_s"), values.pop("promotion")
+        if work is not None and own_ends is not None:
+            return _draw(work, own_ends, tau_s, rule)
+        return _draw(_work(**values), _ends(**values), tau_s, rule)
 
     def code(**moved: Any) -> str:
-        return _code(**{**fixed, **moved})
+        values = {**fixed, **moved}
+        tau_s, rule = values.pop("starvation_timeout_s"), values.pop("promotion")
+        return _code(work_code or _mix_code(**values), tau_s, rule)
 
     return Panel("Starvation timeout τ", [controls[name] for name in sliders], draw, code)
 
@@ -103,20 +121,15 @@ def _ends(n: int, rho: float, cs2: float, seed: int, replicates: int) -> tuple[P
 
 
 def _draw(
-    *,
+    work: Replicates,
+    ends: tuple[Percentiles, Percentiles],
     starvation_timeout_s: float | None,
-    rho: float,
-    cs2: float,
     promotion: str,
-    n: int,
-    replicates: int,
-    seed: int,
 ) -> View:
     from clairvoyant_lab.figures.settings import tau_effect
     from clairvoyant_lab.scheduling.serial import serial_policy
 
-    work = _work(n, rho, cs2, seed, replicates)
-    fcfs, sjf = _ends(n, rho, cs2, seed, replicates)
+    fcfs, sjf = ends
     guarded = work.percentiles(serial_policy("sjf", starvation_timeout_s, promotion))
     numbers: list[tuple[object, ...]] = [("time in system (s)", "FCFS", "SJF with τ", "SJF")]
     for length_class in (LengthClass.SHORT, LengthClass.LONG):
@@ -158,26 +171,23 @@ def _change(growth: float) -> str:
     return f"is {growth:.0%} longer" if growth >= 0 else f"is {-growth:.0%} shorter"
 
 
-def _code(
-    *,
-    starvation_timeout_s: float | None,
-    rho: float,
-    cs2: float,
-    promotion: str,
-    n: int,
-    replicates: int,
-    seed: int,
-) -> str:
+def _mix_code(*, rho: float, cs2: float, n: int, replicates: int, seed: int) -> str:
     return f"""\
-import clairvoyant_lab as cl
-from clairvoyant_lab.figures.settings import tau_effect
-from clairvoyant_lab.figures.show import show
 from clairvoyant_lab.simulation.replicates import Replicates
 from clairvoyant_lab.simulation.workloads import paper_mix
 
 work = Replicates.poisson(
     {n}, paper_mix(cs2={cs2!r}), rho={rho!r}, seeds=range({seed}, {seed + replicates}), accuracy={_ACCURACY}
 )
+"""
+
+
+def _code(work_code: str, starvation_timeout_s: float | None, promotion: str) -> str:
+    return f"""\
+import clairvoyant_lab as cl
+from clairvoyant_lab.figures.settings import tau_effect
+from clairvoyant_lab.figures.show import show
+{work_code.rstrip()}
 guarded = cl.serial_policy("sjf", starvation_timeout_s={starvation_timeout_s!r}, promotion={promotion!r})
 figure = tau_effect(work.percentiles("fcfs"), work.percentiles(guarded), work.percentiles("sjf"))
 show(figure)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -122,21 +124,23 @@ def execute(source: str, output: str, parameters: Mapping[str, Any], threads: in
     title = name
     began = time.perf_counter()
     error = ""
+    said: list[str] = []
     try:
         title = title_of(read_notebook(Path(source)), name)
-        papermill.execute_notebook(
-            source,
-            output,
-            parameters=dict(parameters),
-            kernel_name="python3",
-            progress_bar=False,
-            execution_timeout=_CELL_TIMEOUT_S,
-            store_widget_state=False,
-        )
+        with _kernel_stderr(said):
+            papermill.execute_notebook(
+                source,
+                output,
+                parameters=dict(parameters),
+                kernel_name="python3",
+                progress_bar=False,
+                execution_timeout=_CELL_TIMEOUT_S,
+                store_widget_state=False,
+            )
     except PapermillExecutionError as failure:
         error = f"In [{failure.exec_count}]: {failure.ename}: {failure.evalue}"
     except Exception as failure:  # a dead kernel, a time-out, a full disk: the others still run
-        error = f"{type(failure).__name__}: {failure}"
+        error = f"{type(failure).__name__}: {failure} {_last_words(said)}".strip()
     seconds = time.perf_counter() - began
     path = Path(output)
     if not path.is_file():
@@ -173,6 +177,26 @@ def execute(source: str, output: str, parameters: Mapping[str, Any], threads: in
         ledger=tuple(ledger_rows(executed)),
         notes=notes,
     )
+
+
+@contextlib.contextmanager
+def _kernel_stderr(said: list[str]) -> Iterator[None]:
+    """Keep what a kernel says on stderr off the progress bar, for the error message if it dies."""
+    with tempfile.TemporaryFile() as file:
+        kept = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            said += file.read().decode(errors="replace").splitlines()
+
+
+def _last_words(said: list[str]) -> str:
+    lines = [line for line in said if line.strip() and "without encryption" not in line]
+    return f"(kernel: {lines[-1]})" if lines else ""
 
 
 def clean(notebook: Any) -> None:

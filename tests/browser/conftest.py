@@ -63,12 +63,18 @@ class LabPage:
 
     def run_all(self, timeout_s: float = 150) -> None:
         """Run All Cells; wait until no cell is running and none has an error."""
-        # the command that the menu item runs; the menu itself loses clicks while it opens
-        self.page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        run = "() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }"
+        for _ in range(5):
+            # JupyterLab drops the command while its kernel session is still being set up
+            self.page.wait_for_timeout(1_500)
+            self.page.evaluate(run)
+            self.page.wait_for_timeout(1_500)
+            if any(text.strip("[]: ") for text in self._prompts()):
+                break
         deadline = time.monotonic() + timeout_s
         prompts: list[str] = []
         while time.monotonic() < deadline:
-            prompts = self.page.locator(".jp-CodeCell .jp-InputPrompt").all_inner_texts()
+            prompts = self._prompts()
             failed = self.page.locator(
                 '[data-mime-type="application/vnd.jupyter.stderr"]:has-text("Traceback")'
             )
@@ -78,6 +84,9 @@ class LabPage:
                 return
             self.page.wait_for_timeout(200)
         pytest.fail(f"cells still run after {timeout_s} s: {prompts}")
+
+    def _prompts(self) -> list[str]:
+        return list(self.page.locator(".jp-CodeCell .jp-InputPrompt").all_inner_texts())
 
     def figures(self) -> int:
         """How many plotly figures are in the page."""
