@@ -78,4 +78,6 @@ def _need(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
-        raise MissingExtraError(name, "sharegpt", "telling a prompt's language") from error
+        raise MissingExtraError(
+            name, "sharegpt", "telling a prompt's language (language=None keeps every language)"
+        ) from error

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clairvoyant_lab.corpora.conversations import ReadReport, Turns
 from clairvoyant_lab.corpora.pipeline import DEFAULT_TOKENIZER, CorpusStream, Recipe, finish, refine, tidy
@@ -21,7 +22,7 @@ __all__ = ["load_corpus"]
 
 
 def load_corpus(
-    name: str | Path | bytes,
+    name: str | Path | bytes | Mapping[str, Any],
     *,
     source: str | None = None,
     path: str | Path | bytes | None = None,
@@ -36,6 +37,7 @@ def load_corpus(
     columns: dict[str, str] | Columns | None = None,
     file_format: str | None = None,
     upload_name: str = "upload",
+    keep_prompt: bool = True,
     progress: bool = True,
 ) -> pd.DataFrame:
     """Load a corpus as a tidy table, one row a prompt.
@@ -44,7 +46,8 @@ def load_corpus(
     ----------
     name : str, Path or bytes
         A published corpus (`clairvoyant_lab.corpora.sources.SOURCES`), the path of a file (JSON, JSON
-        lines, CSV, parquet, or a proxy's journal), or the content of an upload.
+        lines, CSV, parquet, or a proxy's journal), the content of an upload, or an item of an ipywidgets
+        FileUpload's value.
     source : {"derived", "package"}, optional
         For `sharegpt`: the committed figures without text (default), or the source package with the
         column `prompt` (two minutes the first time, then from the cache).
@@ -56,6 +59,8 @@ def load_corpus(
         Which columns of a file hold what, e.g. `{"prompt": "q", "response": "a"}`; guessed else.
     file_format, upload_name : str
         See `clairvoyant_lab.corpora.readers.read_records`.
+    keep_prompt : bool
+        Whether the table of a file carries the texts; without them a large file needs little memory.
     progress : bool
         Show a bar while reading a file.
 
@@ -73,6 +78,9 @@ def load_corpus(
     ParameterError, DataError, MissingExtraError
         For unknown names, unusable files, and packages that are not installed.
     """
+    if isinstance(name, Mapping):
+        upload_name = str(name["name"])
+        name = bytes(name["content"])
     recipe = Recipe(turns, language, detector, deduplicate, tokenizer, variant, short_below, long_from)
     if source not in (None, "derived", "package"):
         raise unknown_name("source", source, ("derived", "package"))
@@ -89,7 +97,7 @@ def load_corpus(
 
         return journal_corpus(Path(local), recipe)
     stream = open_source(name, path=path, columns=columns, file_format=file_format, upload_name=upload_name)
-    return CorpusStream(stream, recipe, progress=progress).to_frame()
+    return CorpusStream(stream, recipe, keep_prompt=keep_prompt, progress=progress).to_frame()
 
 
 def _sharegpt(recipe: Recipe, *, with_prompts: bool, progress: bool) -> pd.DataFrame:

@@ -6,6 +6,8 @@ import codecs
 import csv
 import io
 import json
+import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -26,6 +28,8 @@ _SUFFIXES = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
+# where a JSON object keeps its records
+_LIST_IN_OBJECT = re.compile(rb'^\{[^\[]*"(data|rows|examples|items|train)"\s*:\s*\[')
 _BLOCK = 1 << 18
 _CSV_FIELD_LIMIT = 1 << 27
 
@@ -73,13 +77,17 @@ class Records:
         return io.BytesIO(self._path) if isinstance(self._path, bytes) else self._path.open("rb")
 
     def _json(self, stream: _Utf8) -> Iterator[Any]:
-        depth = _array_prefix(stream.peek())
-        if depth is None:
-            yield from self._object(stream)
-            return
+        head = stream.peek().lstrip()
+        inside = _LIST_IN_OBJECT.search(head)
+        if head[:1] == b"[":
+            records = "item"
+        elif inside is not None:
+            records = f"{inside[1].decode()}.item"
+        else:
+            records = ""  # objects one after another
         whole = 0
         try:
-            for record in ijson.items(stream, depth, use_float=True):
+            for record in ijson.items(stream, records, use_float=True, multiple_values=True):
                 whole += 1
                 yield record
         except ijson.IncompleteJSONError as error:
@@ -94,25 +102,6 @@ class Records:
             )
         except ijson.JSONError as error:
             raise DataError(f"no JSON ({_first_line(error)})", source=self.name, row=whole) from error
-
-    def _object(self, stream: _Utf8) -> Iterator[Any]:
-        """Read a JSON object that holds the records in one of its lists, or JSON lines named .json."""
-        head = stream.peek().lstrip()
-        try:
-            first_line = head.split(b"\n", 1)[0]
-            json.loads(first_line)
-        except ValueError:
-            pass
-        else:
-            yield from self._lines(stream)
-            return
-        key = next(
-            (name for name in ("data", "conversations", "rows", "examples", "items", "train")
-             if f'"{name}"'.encode() in head), None,
-        )  # fmt: skip
-        if key is None:
-            raise DataError("give a JSON array of records, or JSON lines", source=self.name)
-        yield from ijson.items(stream, f"{key}.item", use_float=True)
 
     def _lines(self, stream: _Utf8) -> Iterator[Any]:
         broken = 0
@@ -241,12 +230,12 @@ class _Utf8:
         block = self._raw.read(_BLOCK)
         self.consumed += len(block)
         self._owner.position_bytes = self.consumed
-        before = _repairs[0]
+        _here.repaired = 0
         try:
             self._ready += self._decoder.decode(block, final=not block).encode("utf-8", "replace")
         except UnicodeDecodeError as error:
             raise DataError(f"no readable text ({error.reason})", source=self._owner.name) from error
-        self.repaired += _repairs[0] - before
+        self.repaired += _here.repaired
         self._ended = not block
         return bool(block)
 
@@ -278,22 +267,18 @@ class _Utf8:
 
 
 _HANDLER = "clairvoyant-windows-1252"
-_repairs = [0]
+_here = threading.local()
 
 
 def _as_windows_1252(error: UnicodeError) -> tuple[str, int]:
     if not isinstance(error, UnicodeDecodeError):
         raise error
     stray = error.object[error.start : error.end]
-    _repairs[0] += len(stray)
+    _here.repaired = getattr(_here, "repaired", 0) + len(stray)
     return stray.decode("cp1252", "replace"), error.end
 
 
 codecs.register_error(_HANDLER, _as_windows_1252)
-
-
-def _array_prefix(head: bytes) -> str | None:
-    return "item" if head.lstrip()[:1] == b"[" else None
 
 
 def _first_line(error: BaseException) -> str:

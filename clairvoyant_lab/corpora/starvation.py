@@ -238,7 +238,7 @@ def starvation_report(
         from clairvoyant_lab.corpora.load import load_corpus
 
         name: str = corpus
-        corpus = load_corpus(name, **options)
+        corpus = load_corpus(name, **{"keep_prompt": False, **options})
         others = tokenizers_beside(name, corpus, options)
     elif options:
         raise ParameterError("options", sorted(options), "only a name or a path is loaded with options")

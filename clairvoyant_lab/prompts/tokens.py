@@ -127,7 +127,9 @@ def _tekken() -> TokenCounter:
 
 
 def _bundled(file_name: str) -> Path:
-    package = _need("mistral_common", "mistral-common", "the bundled tokenizers")
+    package = _need(
+        "mistral_common", "mistral-common", "the bundled tokenizers (tokenizer='chars/4' does without)"
+    )
     path = Path(str(package.__file__)).parent / "data" / file_name
     if not path.is_file():
         raise DataError(

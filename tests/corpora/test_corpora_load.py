@@ -115,6 +115,10 @@ def test_own_file_is_filtered_and_fingerprinted(tmp_path: Path) -> None:
     assert facts["dropped"] == {"empty answer": 1, "other language": 1, "duplicate prompt": 1}
     same = cl.load_corpus(path.read_bytes(), tokenizer="chars/4", upload_name="mine.json", progress=False)
     assert same.attrs["corpus"]["fingerprint"] == facts["fingerprint"]
+    upload = {"name": "mine.json", "type": "", "content": memoryview(path.read_bytes())}
+    by_widget = cl.load_corpus(upload, tokenizer="chars/4", keep_prompt=False, progress=False)
+    assert by_widget.attrs["corpus"]["fingerprint"] == facts["fingerprint"]
+    assert "prompt" not in by_widget
     loose = cl.load_corpus(
         path, tokenizer="chars/4", language=None, deduplicate=False, long_from=400, progress=False
     )

@@ -68,6 +68,25 @@ def test_a_cut_json_array_gives_its_whole_items_and_says_so(cut: int, bom: bool)
         assert f"byte {len(data):,}" in records.notes[0]
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+def test_records_inside_an_object(tmp_path: Path, indent: int | None) -> None:
+    path = tmp_path / "mine.json"
+    text = json.dumps({"version": 1, "data": ROWS}, indent=indent)
+    path.write_text(text)
+    assert list(read_records(path)) == ROWS
+    path.write_text(text[:-80])
+    records = read_records(path)
+    assert list(records) == ROWS[: len(list(records))]
+    assert "cut off" in records.notes[0]
+
+
+def test_json_lines_under_the_name_json(tmp_path: Path) -> None:
+    rows = [{**row, "padding": "x" * 9_000, "conversations": []} for row in ROWS]
+    path = tmp_path / "mine.json"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert list(read_records(path)) == rows
+
+
 def test_empty_files_are_refused(tmp_path: Path) -> None:
     for content in (b"", b"  \n", b"\xef\xbb\xbf"):
         path = tmp_path / "empty.json"
