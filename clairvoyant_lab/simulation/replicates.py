@@ -39,7 +39,8 @@ class Percentiles:
         Percentiles, 0..100.
     values_s : ndarray of float64, shape (groups, q, replicates)
         Seconds; NaN where a class has no request.
-    promoted_share : ndarray of float64, shape (groups, replicates)
+    promoted_share, means_s : ndarray of float64, shape (groups, replicates)
+        Share of promoted requests, and mean time in seconds.
     what : str
         `sojourn_s` or `wait_s`.
     """
@@ -49,6 +50,7 @@ class Percentiles:
     q: tuple[float, ...]
     values_s: NDArray[np.float64]
     promoted_share: NDArray[np.float64]
+    means_s: NDArray[np.float64]
     what: str
 
     def of(self, length_class: LengthClass | None, q: float) -> NDArray[np.float64]:
@@ -60,9 +62,11 @@ class Percentiles:
         values: NDArray[np.float64] = self.values_s[self.groups.index(length_class), self.q.index(q)]
         return values
 
-    def mean_of(self, length_class: LengthClass | None, q: float) -> float:
-        """Mean over replicates in seconds."""
-        return float(self.of(length_class, q).mean())
+    def mean_of(self, length_class: LengthClass | None, q: float | None = None) -> float:
+        """Mean over replicates of a percentile, or without one of the mean time, in seconds."""
+        if q is None and length_class in self.groups:
+            return float(self.means_s[self.groups.index(length_class)].mean())
+        return float(self.of(length_class, float("nan") if q is None else q).mean())
 
     def to_frame(self) -> pd.DataFrame:
         """One row a class and percentile: mean over replicates and its 95 % interval in seconds."""
@@ -189,14 +193,16 @@ class Replicates:
         groups, cuts = self.groups, tuple(float(p) for p in q)
         values = np.full((len(groups), len(cuts), len(self.traces)), np.nan)
         promoted = np.full((len(groups), len(self.traces)), np.nan)
+        means = promoted.copy()
         for column, (trace, (times, lifted)) in enumerate(zip(self.traces, finished, strict=True)):
             for row, group in enumerate(groups):
                 rows = slice(None) if group is None else np.flatnonzero(trace.length_class == int(group))
                 own = times[rows]
                 if own.size:
                     values[row, :, column] = _percentiles(own, cuts)
+                    means[row, column] = own.mean()
                     promoted[row, column] = np.count_nonzero(lifted[rows]) / own.size
-        return Percentiles(policy, groups, cuts, values, promoted, what)
+        return Percentiles(policy, groups, cuts, values, promoted, means, what)
 
     def _run_ranked(
         self, policy: SerialPolicy, slots: int, what: str
