@@ -72,7 +72,8 @@ def schedule_chart(run: BatchRun, *, most_jobs: int = 400, title: str | None = N
             marker={
                 "color": run.lengths[order],
                 "colorscale": theme.SEQUENTIAL,
-                "colorbar": {"title": {"text": "length<br>(tokens)"}, "thickness": 12},
+                "colorbar": {"title": {"text": "length<br>(tokens)"}, "thickness": 12, "nticks": 5},
+                "showscale": run.batch_size >= 4,  # a scale needs some height
                 "line": {"width": 0.5, "color": "white"},
             },
             customdata=np.stack([order, run.start_steps[order], run.finish_steps[order]], axis=1),
@@ -219,12 +220,15 @@ def profit_over_step_cost(
     marked : float, optional
         A step cost to mark, as the paper marks 0.0005.
     """
+    from plotly.colors import sample_colorscale
+
     figure = theme.new_figure(
         title=f"Profit against {theme.policy_label(baseline.policy.name)} as a step costs more",
         x_title="cost of a step c (money)",
         y_title="profit difference (money)",
     )
     costs = np.asarray(step_costs, dtype=np.float64)
+    colours = sample_colorscale("Viridis", list(np.linspace(0, 0.85, max(len(runs), 2))))
     for k, (label, run) in enumerate(runs.items()):
         saved = baseline.makespan_steps - run.makespan_steps
         difference = costs * saved - footprint_cost * (run.externality - baseline.externality)
@@ -234,7 +238,7 @@ def profit_over_step_cost(
             name=label,
             mode="lines",
             line={
-                "color": theme.policy_colour(run.policy.name),
+                "color": colours[k],
                 "dash": ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")[k % 6],
                 "width": 2,
             },

@@ -88,7 +88,7 @@ def find_violation(
         Batch sizes to try; those the claim doesn't speak of are left out.
     most_tokens, most_jobs : int
         Every multiset of lengths with at most so many tokens and jobs is tried, in order of tokens, with
-        every alpha below the longest length.
+        every alpha up to the longest length and, for claims on upper bounds, every excess of 0 to 2 a job.
     random_instances, longest : int
         Afterwards, so many random instances with lengths up to `longest`.
     seed : int or Generator
@@ -159,7 +159,7 @@ def _instances(claim: str, sizes: Sequence[int], most_tokens: int, most_jobs: in
             if not rule.needs_bounds:
                 yield jobs, size, alpha, None
                 continue
-            for excess in product(range(4), repeat=len(jobs)):
+            for excess in product(range(3), repeat=len(jobs)):
                 yield jobs, size, alpha, tuple(o + e for o, e in zip(jobs, excess, strict=True))
 
 
