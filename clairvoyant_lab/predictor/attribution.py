@@ -1,8 +1,9 @@
 """Exact contributions of features to a sum of trees: Shapley values against one reference row.
 
-For a single reference the Shapley values of a tree ensemble have a closed form, leaf by leaf: a leaf with value w that
-needs a features from the row and b from the reference gives each of the first w · (a-1)! b! / (a+b)!, and takes
-w · a! (b-1)! / (a+b)! from each of the second. The values add up to f(row) - f(reference) exactly.
+For a single reference the Shapley values of a tree ensemble have a closed form, leaf by leaf: a leaf with
+value w that needs a features from the row and b from the reference gives each of the first w · (a-1)! b!
+/ (a+b)!, and takes w · a! (b-1)! / (a+b)! from each of the second. The values add up to f(row) -
+f(reference) exactly.
 """
 
 from __future__ import annotations

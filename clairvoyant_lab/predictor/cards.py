@@ -44,6 +44,7 @@ class ModelCard:
         """Return the card as markdown; the same model gives the same text."""
         versions = ", ".join(f"{name} {version}" for name, version in library_versions().items())
         figures = "\n".join(f"| {name} | {format_value(value)} |" for name, value in self.metrics.items())
+        again = f"{self.needs}`clairvoyant-lab export {self.name} --to FOLDER`"
         return f"""# {self.name}
 
 {self.title}.
@@ -60,12 +61,13 @@ class ModelCard:
 
 ## Origin
 
-- Make it again: {self.needs}`clairvoyant-lab export {self.name} --to FOLDER`
-- File: {self.report.n_bytes:,} bytes, sha256 `{self.report.sha256}`; the same versions on one thread give the same
-  bytes: {versions}.
-- Training rows `{self.fingerprint}`, cut from corpus `{self.corpus_fingerprint}` (ShareGPT V3, labelled with a
-  Llama-like tokenizer).
-- Held out: a fifth of the conversations, the same for every model (`clairvoyant_lab.predictor.sharegpt_rows`).
+- Make it again: {again}
+- File: {self.report.n_bytes:,} bytes, sha256 `{self.report.sha256}`; the same versions on one
+  thread give the same bytes: {versions}.
+- Training rows `{self.fingerprint}`, cut from corpus `{self.corpus_fingerprint}` (ShareGPT V3,
+  labelled with a Llama-like tokenizer).
+- Held out: a fifth of the conversations, the same for every model
+  (`clairvoyant_lab.predictor.sharegpt_rows`).
 - Parity with the trained model: largest |Δp| {self.report.max_abs_difference:.2g} over
   {self.report.rows_checked:,} rows (training rows, random rows, rows on split thresholds).
 """

@@ -1,7 +1,7 @@
 """Make the committed models again, bit for bit, and write their cards.
 
-`clairvoyant-lab export NAME --to FOLDER` runs this. The same library versions (they stand in the card) on one thread
-give the same bytes; another version of XGBoost or scikit-learn may round differently.
+`clairvoyant-lab export NAME --to FOLDER` runs this. The same library versions (they stand in the card) on
+one thread give the same bytes; another version of XGBoost or scikit-learn may round differently.
 """
 
 from __future__ import annotations
@@ -142,10 +142,10 @@ def _paper(folder: Path, progress: bool) -> Remade:
             "equally many Short, Medium and Long first turns, as section 4.2 does."
         ),
         limits=(
-            "`split_*` are the figures of section 4.3's own 80/20 split of the balanced training rows (the paper's "
-            "Model A: 76.29 % and 47.6 % on other rows of ShareGPT, labelled with the Llama-2 tokenizer). All other "
-            "figures are on held-out conversations with their natural shares of classes. It ranks foreign traffic "
-            "little better than the prompt's length does."
+            "`split_*` are the figures of section 4.3's own 80/20 split of the balanced training rows (the "
+            "paper's Model A: 76.29 % and 47.6 % on other rows of ShareGPT, labelled with the Llama-2 "
+            "tokenizer). All other figures are on held-out conversations with their natural shares of "
+            "classes. On foreign traffic it ranks little better than the prompt's length does."
         ),
         metrics=metrics,
         report=report,
@@ -182,16 +182,16 @@ def _rich(folder: Path, progress: bool) -> Remade:
         name="sharegpt-rich",
         title="The richer predictor, on ShareGPT (the default)",
         what=(
-            "Hashed words and pairs of words into two linear scores; the scores, the 19 lexical features and 14 "
-            'counts of the prompt\'s surface into shallow trees; one ONNX graph. `form="fast"` uses the scores alone. '
-            "Trained on English first turns with their natural shares of classes, the linear scores also on later "
-            "turns at a weight of 0.1."
+            "Hashed words and pairs of words into two linear scores; the scores, the 19 lexical features and "
+            "14 counts of the prompt's surface into shallow trees; one ONNX graph. The `fast` form uses the "
+            "scores alone. Trained on English first turns with their natural shares of classes, the linear "
+            "scores also on later turns at a weight of 0.1."
         ),
         limits=(
-            "Figures are on conversations of which no turn was used in training or in choosing settings. English "
-            "only; trained on answers of GPT-3.5/4 of 2023, so rank it on your own traffic (`clairvoyant-lab gate`) "
-            "before relying on it. The weights are hashed words of public conversations: no text can be read back, "
-            "but whether a word is telling can be guessed."
+            "Figures are on conversations of which no turn was used in training or in choosing settings. "
+            "English only; trained on answers of GPT-3.5/4 of 2023, so rank it on your own traffic "
+            "(`clairvoyant-lab gate`) before relying on it. The weights are hashed words of public "
+            "conversations: no text can be read back, but whether a word is telling can be guessed."
         ),
         metrics=metrics,
         report=report,
@@ -229,8 +229,8 @@ def _intervals(folder: Path, progress: bool) -> Remade:
             "`clairvoyant_lab.predictor.LengthIntervals`."
         ),
         limits=(
-            "The promise holds over all prompts of like traffic, not within each class: a long answer is above "
-            "its upper bound more often than a short one. On other traffic calibrate again."
+            "The promise holds over all prompts of like traffic, not within each class: a long answer is "
+            "above its upper bound more often than a short one. On other traffic calibrate again."
         ),
         metrics=metrics,
         report=report,

@@ -120,7 +120,8 @@ def open_engine(path: Path, *, form: str, threads: int) -> Engine:
         return open_rich(session, info, path, form=form)
     if info.schema != SCHEMA_NAME or info.schema_hash != SCHEMA_HASH:
         raise SchemaMismatchError(
-            f"model {info.name!r} speaks feature schema {info.schema} {info.schema_hash}; this version speaks "
+            f"model {info.name!r} speaks feature schema {info.schema} {info.schema_hash}; this version "
+            "speaks "
             f"{SCHEMA_NAME} {SCHEMA_HASH}: retrain the model, or install the version that made it"
         )
     _refuse_fast(form, info.name)
@@ -141,8 +142,10 @@ def _published_info(session: Any, path: Path, form: str) -> ModelInfo:
         or outputs[1].shape[-1] != 3
     ):
         raise SchemaMismatchError(
-            f"{path.name} has no clairvoyant metadata and inputs {[(i.name, i.shape, i.type) for i in inputs]}; "
-            f"this version speaks {SCHEMA_NAME} {SCHEMA_HASH} (float32 [n, {len(FEATURE_NAMES)}] in, probabilities "
+            f"{path.name} has no clairvoyant metadata and inputs "
+            f"{[(i.name, i.shape, i.type) for i in inputs]}; "
+            f"this version speaks {SCHEMA_NAME} {SCHEMA_HASH} (float32 [n, {len(FEATURE_NAMES)}] in, "
+            "probabilities "
             "float32 [n, 3] out)"
         )
     _refuse_fast(form, path.stem)

@@ -1,7 +1,7 @@
 """The paper's studies of the 19-feature model, re-run: seeds, ablation, cross matrix, baselines, retraining.
 
-Every study gives a tidy table. Ranking accuracies are equation 2, between 0 and 1; a study never trains on a row it
-judges.
+Every study gives a tidy table. Ranking accuracies are equation 2, between 0 and 1; a study never trains
+on a row it judges.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FEATURE_GROUPS: Mapping[str, tuple[int, ...]] = {
 """What Table 5 removes, in its order, as columns of `FEATURE_NAMES`."""
 
 MINIMAL_DROPS = ("has_format_keyword", "clause_count", "has_length_constraint")
-"""Section 4.4's minimal model drops three features and names two; the third of least use in Table 5 joins them."""
+"""Section 4.4's minimal model drops three features and names two; Table 5's next least useful joins them."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ def seed_study(rows: Rows, seeds: Sequence[int] = (42, 1, 2, 3, 4), **hyper: Any
 def ablation(rows: Rows, seeds: Sequence[int] = (42, 1, 2, 3, 4), **hyper: Any) -> Study:
     """Remove one group of features at a time (Table 5), and the minimal model of section 4.4.
 
-    Columns: removed, seed, ranking_accuracy, delta_pp (against the full model with the same split; negative: the
-    feature helps).
+    Columns: removed, seed, ranking_accuracy, delta_pp (against the full model with the same split;
+    negative: the feature helps).
     """
     import pandas as pd
 
@@ -178,12 +178,12 @@ def ablation(rows: Rows, seeds: Sequence[int] = (42, 1, 2, 3, 4), **hyper: Any) 
 def cross_matrix(corpora: Sequence[Rows], seed: int = 42, **hyper: Any) -> Study:
     """Train on each corpus, rank every other (Table 7).
 
-    Columns: trained_on, tested_on, ranking_accuracy, low, high, in_sample (the diagonal ranks rows it was trained on,
-    as the paper's does).
+    Columns: trained_on, tested_on, ranking_accuracy, low, high, in_sample (the diagonal ranks rows it was
+    trained on, as the paper's does).
     """
     import pandas as pd
 
-    records = []
+    records: list[dict[str, Any]] = []
     for source in corpora:
         model = fit_trees(source.features, source.classes, seed, {**PAPER_HYPER, **hyper})
         for target in corpora:
@@ -201,9 +201,9 @@ def cross_matrix(corpora: Sequence[Rows], seed: int = 42, **hyper: Any) -> Study
             )
     frame = pd.DataFrame(records)
     figures = {
-        f"{row.trained_on} -> {row.tested_on}": float(row.ranking_accuracy)
-        for row in frame.itertuples()
-        if not row.in_sample
+        f"{record['trained_on']} -> {record['tested_on']}": float(record["ranking_accuracy"])
+        for record in records
+        if not record["in_sample"]
     }
     return Study("Cross-distribution ranking accuracy", frame, figures)
 
@@ -211,8 +211,9 @@ def cross_matrix(corpora: Sequence[Rows], seed: int = 42, **hyper: Any) -> Study
 def baselines(rows: Rows, seed: int = 42, draws: int = 20, **hyper: Any) -> Study:
     """Signals that need no training, and the model, on the held-out fifth (Table 8).
 
-    The length rule calls a prompt long above a threshold chosen on the training rows; equation 2 counts its ties as
-    wrong, so its ranking accuracy with ties half stands beside it. Prompt length as a score has no such ties.
+    The length rule calls a prompt long above a threshold chosen on the training rows; equation 2 counts
+    its ties as wrong, so its ranking accuracy with ties half stands beside it. Prompt length as a score
+    has no such ties.
 
     Columns: method, ranking_accuracy, low, high, ranking_accuracy_ties_half, threshold.
     """
@@ -268,7 +269,8 @@ def baselines(rows: Rows, seed: int = 42, draws: int = 20, **hyper: Any) -> Stud
 def retraining_curve(
     rows: Rows, sizes: Sequence[int] = (90, 180, 240), seeds: Sequence[int] = (0, 1, 2, 3, 4), **hyper: Any
 ) -> Study:
-    """Train on few rows of the target domain, equally many of each class; judge on all the others (section 5.1).
+    """Train on few rows of the target domain, equally many of each class; judge on all the others
+    (section 5.1).
 
     Columns: n_train, seed, ranking_accuracy.
     """

@@ -100,9 +100,9 @@ class Explanation:
 def explain_prompt(engine: Engine, prompt: str, *, top: int = 8) -> Explanation:
     """Split a prompt's log-odds of Long against Short into what each feature and n-gram adds.
 
-    Trees are split by Shapley values against a typical prompt (`attribution`); what they give to a linear score is
-    handed on to the n-grams in proportion to their weights, which is exact for the linear `fast` form and adds up for
-    the full one.
+    Trees are split by Shapley values against a typical prompt (`attribution`); what they give to a linear
+    score is handed on to the n-grams in proportion to their weights, which is exact for the linear `fast`
+    form and adds up for the full one.
     """
     if isinstance(engine, LexicalEngine):
         pieces, log_odds, typical = _lexical(engine, prompt)

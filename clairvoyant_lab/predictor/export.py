@@ -147,12 +147,12 @@ def tree_node(model: Any, n_features: int, input_name: str) -> Any:
 def margin_node(model: Any, n_features: int, input_name: str, output_name: str) -> Any:
     """The one ONNX node that gives the raw sum of an XGBoost model's leaves, shape [n, 1].
 
-    The model must have been trained from `base_score` 0.5 (logistic) or 0 (regression), so that the sum starts at 0.
+    The model must have been trained from `base_score` 0.5 (logistic) or 0 (regression), so the sum starts at 0.
     """
     from onnx import helper
     from xgboost import XGBRegressor
 
-    # The converter reads the trees of any booster; told that it is a regressor it leaves the leaves' sum alone.
+    # The converter reads the trees of any booster; told it is a regressor, it leaves their sum alone.
     plain = XGBRegressor(n_estimators=model.get_booster().num_boosted_rounds(), base_score=0.5)
     plain._Booster = model.get_booster()
     nodes = list(_convert(plain, n_features).graph.node)
@@ -202,8 +202,8 @@ def build_model(
 def parity_rows(model: Any, training_rows: NDArray[np.float32], seed: int) -> NDArray[np.float32]:
     """Rows to prove equality on: all training rows, random rows, and rows exactly on split thresholds.
 
-    A threshold row takes a real row and sets the split's feature to the threshold, to the float just below and to
-    the one just above: where a comparison turned the wrong way shows.
+    A threshold row takes a real row and sets the split's feature to the threshold, to the float just below
+    and to the one just above: where a comparison turned the wrong way shows.
     """
     rng = np.random.default_rng(seed)
     n_features = training_rows.shape[1]
@@ -250,7 +250,8 @@ def prove_parity(data: bytes, inputs: Mapping[str, NDArray[Any]], expected: NDAr
     difference = float(gap[worst].max())
     if not difference < PARITY_BELOW:
         raise ExportParityError(
-            f"row {worst}: the file gives {probabilities[worst].tolist()}, the model {expected[worst].tolist()} "
+            f"row {worst}: the file gives {probabilities[worst].tolist()}, "
+            f"the model {expected[worst].tolist()} "
             f"(largest difference {difference:.3g}; must be below {PARITY_BELOW:g})"
         )
     clear = np.diff(np.sort(probabilities, axis=1)[:, 1:], axis=1)[:, 0] > PARITY_BELOW

@@ -1,8 +1,9 @@
 """Length intervals: quantile trees, made honest by split conformal prediction, in one ONNX graph.
 
-Each side is a model of its own, so that an upper bound can be used alone: a planner of batches wants to know what a
-response will hardly exceed. Conversations set apart beforehand tell by how much each side must be moved so that it is
-right as often as it claims (conformalised quantile regression, one side at a time).
+Each side is a model of its own, so that an upper bound can be used alone: a planner of batches wants to
+know what a response will hardly exceed. Conversations set apart beforehand tell by how much each side
+must be moved so that it is right as often as it claims (conformalised quantile regression, one side at a
+time).
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class Intervals:
     Attributes
     ----------
     lower_tokens, upper_tokens : ndarray of int64, shape (n,)
-        The response has at least `lower` and at most `upper` tokens, each side with probability (1 + level) / 2.
+        The response has at least `lower` and at most `upper` tokens, each side with probability (1 +
+        level) / 2.
     level : float
         Coverage of both sides together.
     """
@@ -126,7 +128,7 @@ class Coverage:
         }
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a class (and `all`): rows, coverage, nominal, below_upper, above_lower, mean_width_tokens."""
+        """One row a class and `all`: rows, coverage, nominal, below_upper, above_lower, mean_width_tokens."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -281,7 +283,8 @@ def train_intervals(
     tail = (1 - level) / 2
     if apart.tokens.size < 1 / tail:
         raise DataError(
-            f"{apart.tokens.size} rows to calibrate on; a level of {level} needs at least {int(np.ceil(1 / tail))}"
+            f"{apart.tokens.size} rows to calibrate on; a level of {level} needs at least "
+            f"{int(np.ceil(1 / tail))}"
         )
     one = fit_stage_one(proper, seed, RICH_HYPER)
     target = np.log(one.tokens + _LOG_SHIFT)
@@ -323,6 +326,6 @@ def _fit_quantile(rows: NDArray[np.float32], target: NDArray[np.float64], quanti
 
 
 def _conformal(misses: NDArray[np.float64], tail: float) -> float:
-    """The ceil((n + 1)(1 - tail))-th smallest miss: with it a new row misses with probability at most `tail`."""
+    """The ceil((n + 1)(1 - tail))-th smallest miss: a new row exceeds it with probability at most `tail`."""
     rank = min(int(np.ceil((misses.size + 1) * (1 - tail))), misses.size)
     return float(np.sort(misses)[rank - 1])

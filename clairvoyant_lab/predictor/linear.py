@@ -1,7 +1,8 @@
 """Linear scores over hashed n-grams: fitted by logistic regression, kept as whole numbers.
 
-A prompt's score is (sum of its ids' weights) / sqrt(number of ids), scaled and shifted. The weights are rounded to
-16-bit integers, so that their sum is exact in any order and every runtime gives the same score to the last bit.
+A prompt's score is (sum of its ids' weights) / sqrt(number of ids), scaled and shifted. The weights are
+rounded to 16-bit integers, so that their sum is exact in any order and every runtime gives the same score
+to the last bit.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ def fit_linear(
 ) -> LinearScores:
     """Fit two scores: the log-odds of Long against Short, and the expected log length.
 
-    Medium rows take no part in the first: a score that must also find them separates Short from Long less well.
+    Medium rows take no part in the first: a score that must also find them separates Short from Long less
+    well.
 
     Parameters
     ----------
@@ -114,8 +116,8 @@ def out_of_fold_scores(
 ) -> NDArray[np.float32]:
     """Scores of each row from a fit that saw nothing of its fold.
 
-    What stands behind the score (the trees) must learn from scores as they will be on new prompts; scores of rows
-    the linear part was fitted on are far too good.
+    What stands behind the score (the trees) must learn from scores as they will be on new prompts; scores
+    of rows the linear part was fitted on are far too good.
     """
     bag = bag_of_ids(ids)
     scores: NDArray[np.float32] | None = None

@@ -50,7 +50,8 @@ class ModelInfo:
     versions : dict of str to str
         Library versions at training.
     form : dict
-        For `rich`: constants the runtime needs beside the graph (the `fast` form's coefficients and the like).
+        For `rich`: constants the runtime needs beside the graph (the `fast` form's coefficients and the
+        like).
     """
 
     name: str

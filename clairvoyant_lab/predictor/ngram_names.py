@@ -10,7 +10,7 @@ from clairvoyant_lab.predictor import ngrams
 __all__ = ["describe_ids"]
 
 _MASK = (1 << 64) - 1
-# ASCII words with inner apostrophes, or a run of one mark or line end; the zero byte is the cut of a long prompt.
+# Words with inner apostrophes, or a run of one mark or line end; the zero byte is a long prompt's cut.
 _TOKEN = re.compile(
     rb"[0-9A-Za-z_\x80-\xff]+(?:'[0-9A-Za-z_\x80-\xff]+)*|\x00|(\n)\1*|([!-/:-@\[-^`{-~\x7f])\2*"
 )
@@ -27,8 +27,8 @@ def describe_ids(prompt: str) -> dict[int, str]:
     Returns
     -------
     dict of int to str
-        Id -> the first thing in the prompt that has it, in order of appearance: `word`, `two words`, `mark ?`,
-        `about 64 words`. The ids are those of `ngrams.scan_prompt`, in its order.
+        Id -> the first thing in the prompt that has it, in order of appearance: `word`, `two words`,
+        `mark ?`, `about 64 words`. The ids are those of `ngrams.scan_prompt`, in its order.
     """
     text = ngrams.window(prompt).tobytes()
     names: dict[int, str] = {}

@@ -1,10 +1,11 @@
 """From a prompt to hashed n-gram ids and counts of its surface, in one compiled pass.
 
-Ids are numbers in a table of 2^18 places: single words, pairs of neighbouring words, runs of a punctuation mark,
-and the order of magnitude of the prompt's size. The same text gives the same ids on every machine. Words are runs of
-ASCII letters, digits, underscores and non-ASCII characters; ASCII is folded to lower case; a number is known by its
-digits as a word and by how many digits it has in a pair. Of a long prompt the first 3,072 and the last 1,024
-characters are read, so that a scan takes bounded time.
+Ids are numbers in a table of 2^18 places: single words, pairs of neighbouring words, runs of a
+punctuation mark, and the order of magnitude of the prompt's size. The same text gives the same ids on
+every machine. Words are runs of ASCII letters, digits, underscores and non-ASCII characters; ASCII is
+folded to lower case; a number is known by its digits as a word and by how many digits it has in a pair.
+Of a long prompt the first 3,072 and the last 1,024 characters are read, so that a scan takes bounded
+time.
 """
 
 from __future__ import annotations

@@ -73,7 +73,8 @@ def short_long_scores(
     tokens: NDArray[Any] = np.asarray(response_tokens)
     if scores.ndim != 1 or tokens.shape != scores.shape:
         raise DataError(
-            f"p_long has shape {scores.shape}, response_tokens {tokens.shape}; give two 1-d arrays of one length"
+            f"p_long has shape {scores.shape}, response_tokens {tokens.shape}; give two 1-d arrays of one "
+            "length"
         )
     bad = np.flatnonzero(np.isnan(scores))
     if bad.size:

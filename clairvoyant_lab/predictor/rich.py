@@ -1,11 +1,12 @@
-"""Train the richer predictor: hashed n-grams into linear scores, with the surface of the prompt into shallow trees.
+"""Train the richer predictor: hashed n-grams into linear scores, with the prompt's surface into trees.
 
-Three stages. Two linear scores see every word and pair of words: the log-odds of Long against Short, and the expected
-log length. They are fitted on first turns and, at a small weight, on later turns, which know many more long answers.
-Shallow trees see the 19 lexical features, counts of the prompt's surface, and the scores of fits that did not see the
-row's conversation; they give one number, the margin of Long against Short, that never falls when a score rises. Medium
-rows only blur that margin, so the trees don't see them; they come in last, when three lines turn the margin into
-probabilities that follow how often each class occurs.
+Three stages. Two linear scores see every word and pair of words: the log-odds of Long against Short, and
+the expected log length. They are fitted on first turns and, at a small weight, on later turns, which know
+many more long answers. Shallow trees see the 19 lexical features, counts of the prompt's surface, and the
+scores of fits that did not see the row's conversation; they give one number, the margin of Long against
+Short, that never falls when a score rises. Medium rows only blur that margin, so the trees don't see
+them; they come in last, when three lines turn the margin into probabilities that follow how often each
+class occurs.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class TrainedRich:
     mix, fast_lines : ndarray of float64, shapes (2,) and (3, 2)
         The `fast` form: the margin is a weighted sum of the scores, with lines of its own.
     metrics : dict of str to float
-        Figures on held-out conversations, from a model that did not see them; only n_train when nothing was held
-        out.
+        Figures on held-out conversations, from a model that did not see them; only n_train when nothing
+        was held out.
     class_mean_tokens, class_bounds, hyper, fingerprint, seed
         As in `TrainedPredictor`.
     """
@@ -156,9 +157,11 @@ def train_rich(
     response_tokens : array_like of shape (n,)
         Response lengths in tokens.
     groups : array_like of shape (n,), optional
-        Conversation of each row; folds and the held-out part take whole conversations. Each row its own by default.
+        Conversation of each row; folds and the held-out part take whole conversations. Each row its own
+        by default.
     first_turn : array_like of bool, shape (n,), optional
-        Rows that open a conversation. Others help the linear scores only, at `follow_up_weight`. All by default.
+        Rows that open a conversation. Others help the linear scores only, at `follow_up_weight`. All by
+        default.
     seed : int
         Seed of folds, solver and trees.
     test_fraction : float or None

@@ -130,7 +130,8 @@ def open_rich(session: Any, info: ModelInfo, path: Path, *, form: str) -> RichEn
     """
     if info.schema_hash != RICH_HASH:
         raise SchemaMismatchError(
-            f"model {info.name!r} speaks feature schema {info.schema} {info.schema_hash}; this version speaks "
+            f"model {info.name!r} speaks feature schema {info.schema} {info.schema_hash}; this version "
+            "speaks "
             f"{info.schema} {RICH_HASH}: retrain the model, or install the version that made it"
         )
     if form == "fast":
@@ -158,5 +159,6 @@ def _needs_texts(info: ModelInfo, features: ArrayLike) -> ParameterError:
     return ParameterError(
         "prompts",
         np.shape(features),
-        f"model {info.name!r} reads the prompts' words; give texts, or load a lexical-19 model such as 'sharegpt'",
+        f"model {info.name!r} reads the prompts' words; give texts, or load a lexical-19 model such as "
+        "'sharegpt'",
     )

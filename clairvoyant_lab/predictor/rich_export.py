@@ -4,7 +4,8 @@
 ids int32 [n, k] ── Gather(weights int16) ── sum (exact) ─┐
       └── how many are no padding ── sqrt ────────────────┴─ scores [n, 2] ─┐
 features float32 [n, 33] ───────────────────────────────────────────────────┴─ trees ── margin ── three lines,
-                                                                                      softmax ── label, probabilities
+                                                                                      softmax ── label,
+                                                                                      probabilities
 ```
 """
 
@@ -20,9 +21,9 @@ from numpy.typing import NDArray
 from clairvoyant_lab.predictor.export import (
     ExportReport,
     build_model,
+    margin_node,
     parity_rows,
     prove_parity,
-    margin_node,
     write_model,
 )
 from clairvoyant_lab.predictor.linear import LinearScores
@@ -104,7 +105,8 @@ def rich_inputs() -> list[Any]:
 def score_nodes(linear: LinearScores) -> tuple[list[Any], list[Any]]:
     """Nodes from `ids` to `scores`, and their constants.
 
-    The sum runs over integers, the rest in float32 in the order of `LinearScores.scores`: equal to the last bit.
+    The sum runs over integers, the rest in float32 in the order of `LinearScores.scores`: equal to the
+    last bit.
     """
     from onnx import TensorProto, numpy_helper
 

@@ -110,8 +110,8 @@ class LengthPredictor:
         Parameters
         ----------
         model : str or Path
-            A committed model (`sharegpt-rich`, the default; `sharegpt`, the paper's), or the path of any compatible
-            .onnx file, the Clairvoyant authors' published one included.
+            A committed model (`sharegpt-rich`, the default; `sharegpt`, the paper's), or the path of any
+            compatible .onnx file, the Clairvoyant authors' published one included.
         form : {"full", "fast"}
             `fast` uses the linear score of a rich model alone: a few microseconds, slightly less accurate.
         threads : int

@@ -1,8 +1,8 @@
 """The rows the committed models learn from and are judged on: ShareGPT, cut by conversation.
 
-A fifth of the conversations with an English first turn is held out. The rule is one call with a fixed seed over the
-committed table, so anyone can find the same rows; no committed model has seen a turn of a held-out conversation, and
-settings were chosen on folds of the others.
+A fifth of the conversations with an English first turn is held out. The rule is one call with a fixed
+seed over the committed table, so anyone can find the same rows; no committed model has seen a turn of a
+held-out conversation, and settings were chosen on folds of the others.
 """
 
 from __future__ import annotations

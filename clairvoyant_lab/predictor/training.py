@@ -73,8 +73,8 @@ class TrainedPredictor:
     feature_names : tuple of str
         Names of the columns.
     metrics : dict of str to float
-        Figures on the held-out rows, from a model that did not see them (`class_metrics`), and n_train; without a
-        held-out part (`test_fraction=None`) only n_train.
+        Figures on the held-out rows, from a model that did not see them (`class_metrics`), and n_train;
+        without a held-out part (`test_fraction=None`) only n_train.
     class_mean_tokens : tuple of float
         Mean response tokens of each class in the training rows.
     class_bounds : tuple of int
@@ -165,9 +165,10 @@ def train_predictor(
 ) -> TrainedPredictor:
     """Train a three-class length predictor with the paper's settings (section 4.3).
 
-    The rows are split 80/20, stratified by class (or by whole groups when `groups` is given); a model trained on
-    the 80 % gives `.metrics` on the 20 %. The model that is returned is then fitted on all the rows, so no row that
-    was paid for is thrown away, and a caller who splits the rows beforehand trains on exactly what was given.
+    The rows are split 80/20, stratified by class (or by whole groups when `groups` is given); a model
+    trained on the 80 % gives `.metrics` on the 20 %. The model that is returned is then fitted on all the
+    rows, so no row that was paid for is thrown away, and a caller who splits the rows beforehand trains
+    on exactly what was given.
 
     Parameters
     ----------
@@ -186,8 +187,8 @@ def train_predictor(
     feature_names : tuple of str
         Names of the columns, one for each.
     **hyper
-        Settings of XGBoost instead of 300 rounds, depth 6, learning rate 0.1. `early_stopping_rounds` sets a tenth
-        of the training rows apart to stop on.
+        Settings of XGBoost instead of 300 rounds, depth 6, learning rate 0.1. `early_stopping_rounds`
+        sets a tenth of the training rows apart to stop on.
 
     Returns
     -------
@@ -316,7 +317,9 @@ def refuse_starved(classes: NDArray[np.int8], short_below: int, long_from: int) 
     for length_class in LengthClass:
         if counts[length_class] < MIN_ROWS_PER_CLASS:
             raise StarvedDatasetError(
-                f"{counts[length_class]} {length_class.label} rows among {classes.size} (bounds {short_below} and "
-                f"{long_from} tokens); training needs at least {MIN_ROWS_PER_CLASS} of each class: take a corpus of "
+                f"{counts[length_class]} {length_class.label} rows among {classes.size} (bounds "
+                f"{short_below} and "
+                f"{long_from} tokens); training needs at least {MIN_ROWS_PER_CLASS} of each class: take a "
+                "corpus of "
                 "natural conversations, or other bounds"
             )

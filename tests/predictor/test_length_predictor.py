@@ -17,7 +17,13 @@ from clairvoyant_lab.predictor import model_names
 from clairvoyant_lab.predictor.caps import apply_token_cap, expected_tokens
 from clairvoyant_lab.prompts.schema import SCHEMA_HASH
 
-PROMPTS = ["What is 2+2?", "Write a 2000-word essay on the sea, with a table", "", "日本語で説明して", "x" * 20_000]
+PROMPTS = [
+    "What is 2+2?",
+    "Write a 2000-word essay on the sea, with a table",
+    "",
+    "日本語で説明して",
+    "x" * 20_000,
+]
 
 
 @pytest.fixture(scope="module", params=["sharegpt-rich", "sharegpt"])

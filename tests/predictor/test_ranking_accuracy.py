@@ -19,7 +19,9 @@ SCORES = st.sampled_from([0.0, 0.1, 0.5, 0.5000001, 1.0])
 
 def by_definition(scores: np.ndarray, tokens: np.ndarray, tie: float) -> float:
     pairs = [(i, j) for i in np.flatnonzero(tokens < 200) for j in np.flatnonzero(tokens >= 800)]
-    return sum(1.0 if scores[j] > scores[i] else tie * (scores[j] == scores[i]) for i, j in pairs) / len(pairs)
+    return sum(1.0 if scores[j] > scores[i] else tie * (scores[j] == scores[i]) for i, j in pairs) / len(
+        pairs
+    )
 
 
 @given(st.lists(st.tuples(SCORES, LENGTHS), min_size=1, max_size=40))

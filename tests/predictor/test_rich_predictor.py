@@ -17,7 +17,15 @@ from clairvoyant_lab.predictor.attribution import Leaves, shapley_values
 from clairvoyant_lab.predictor.ngram_names import describe_ids
 from clairvoyant_lab.predictor.rich import TrainedRich
 
-OPENINGS = ["What is", "Name", "Define", "Explain", "Describe", "Write an essay about", "Write a long story on"]
+OPENINGS = [
+    "What is",
+    "Name",
+    "Define",
+    "Explain",
+    "Describe",
+    "Write an essay about",
+    "Write a long story on",
+]
 THINGS = ["a queue", "the sea", "rust", "time", "a lighthouse", "jazz", "the moon", "bread", "an owl", "rain"]
 TAILS = ["?", ".", " in one word.", " in detail, with examples.", " in 2000 words.", " for my class"]
 
@@ -60,7 +68,18 @@ def test_compiled_and_plain_scan_give_the_same_ids_in_the_same_order(prompt: str
 
 @pytest.mark.parametrize(
     "prompt",
-    ["", "\0", "it's", "6'4, 3'", "''", "a" * 10_000, "é ü " * 3000, "1 2 3", "x\n\n\n\n\n\ny", "a\0b" * 2000],
+    [
+        "",
+        "\0",
+        "it's",
+        "6'4, 3'",
+        "''",
+        "a" * 10_000,
+        "é ü " * 3000,
+        "1 2 3",
+        "x\n\n\n\n\n\ny",
+        "a\0b" * 2000,
+    ],
 )
 def test_both_scans_agree_on_odd_prompts(prompt: str) -> None:
     assert ids_of(prompt) == list(describe_ids(prompt))
@@ -224,7 +243,7 @@ def test_intervals_hold_as_often_as_they_say_and_survive_export(interval_model: 
 
 def test_intervals_are_ordered_capped_and_shifted(interval_model: Any) -> None:
     intervals = interval_model.predict(["Name bread.", "Write a long story on rain in 2000 words.", ""])
-    assert (0 <= intervals.lower_tokens).all()
+    assert (intervals.lower_tokens >= 0).all()
     assert (intervals.lower_tokens <= intervals.upper_tokens).all()
     capped = intervals.capped([5, 10**6, 0])
     assert capped.upper_tokens.tolist() == [5, intervals.upper_tokens[1], 0]

@@ -116,7 +116,9 @@ def test_a_changed_leaf_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert not (tmp_path / "bad.onnx").exists()
 
 
-def test_threshold_rows_catch_a_comparison_turned_round(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threshold_rows_catch_a_comparison_turned_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     features, tokens = toy()
     trained = cl.train_predictor(features, tokens, n_estimators=5)
     honest = export.tree_node
