@@ -223,7 +223,7 @@ def _cells(row: LedgerRow) -> tuple[str, ...]:
 def _printed(published: Published) -> str:
     """Return the printed text with its unit; words and formulas with the value they stand for."""
     unit = "" if not published.unit or published.text.endswith(published.unit) else f" {published.unit}"
-    if any(character.isdigit() for character in published.text.replace("B/(2B-1)", "")):
+    if f"{abs(published.value):.10g}" in published.text.replace(",", ""):
         return published.text + unit
     return f"{published.text} ({published.value:g}{unit})"
 

@@ -361,4 +361,5 @@ def format_number(value: float, published: Published) -> str:
     digits = published.decimals if published.decimals else (0 if float(value).is_integer() else 1)
     if abs(value) < 1:
         digits = max(digits, min(8, 2 - math.floor(math.log10(abs(value)))))
-    return f"{value:,.{digits}f}"
+    shown = f"{value:,.{digits}f}"
+    return shown if any(character in "123456789" for character in shown) else f"{value:.1e}"

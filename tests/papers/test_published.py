@@ -209,7 +209,11 @@ def test_isjl_tables(texts: dict[str, str]) -> None:
 
 # printed as a word or formula: the text must hold the words, the value is what they say
 FORMULAS = {"3/4": "3}{4", "2/3": "2}{3", "4/5": "4}{5", "1/2": "1}{2", "1/3": "1}{3", "B/(2B-1)": "B}{2B-1",
-            "(2-γ)/(3-2γ)": r"2-\gamma}{3-2\gamma", "(√5-1)/2": r"\sqrt{5}-1}{2"}  # fmt: skip
+            "(2-γ)/(3-2γ)": r"2-\gamma}{3-2\gamma", "(√5-1)/2": r"\sqrt{5}-1}{2",
+            "Π = R - τQ - cT - τE": r"R(\mathcal{I})-\tau Q(\mathcal{I})-cT_", "E <= αO": r"\leq\alpha O(",
+            "T = L": r"T_{\mathcal{F}CFS}(\mathcal{I})=L", "L(L-1)/2": "L(L-1)}{2",
+            "E = 0": r"E_{\mathcal{L}JF}(\mathcal{I})=0",
+            "L + ⌈(L-1)/2⌉": r"L+\left\lceil\frac{L-1}{2}\right\rceil"}  # fmt: skip
 
 
 def test_every_other_number_stands_in_its_paper(texts: dict[str, str]) -> None:
