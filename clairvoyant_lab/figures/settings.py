@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from clairvoyant_lab.figures import theme
 from clairvoyant_lab.lengths import LengthClass
-from clairvoyant_lab.simulation.replicates import Percentiles, mean_interval
+from clairvoyant_lab.simulation.replicates import Percentiles
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -25,59 +25,61 @@ def tau_effect(fcfs: Percentiles, guarded: Percentiles, unguarded: Percentiles) 
     Returns
     -------
     Figure
-        Two panels, short and long requests; bars are means over replicates, whiskers 95 % intervals.
+        One row a class and percentile, one mark a policy on a logarithmic time axis: the mean over
+        replicates; whiskers from the smallest to the largest replicate.
     """
-    from plotly.subplots import make_subplots
-
     name = theme.policy_label(guarded.policy.name)
     colour = theme.policy_colour(guarded.policy.name)
-    rows = (
-        (fcfs, "FCFS", {"color": theme.policy_colour("fcfs")}),
-        (guarded, f"{name} with τ", {"color": colour}),
+    marks = (
+        (fcfs, "FCFS", 0.22, {"symbol": "square", "color": theme.policy_colour("fcfs"), "size": 9}),
+        (guarded, f"{name} with τ", 0.0, {"symbol": "diamond", "color": colour, "size": 13}),
         (
             unguarded,
             f"{name}, no limit",
-            {"color": "white", "line": {"color": colour, "width": 1.5}, "pattern": _hatch(colour)},
+            -0.22,
+            {"symbol": "circle", "color": "white", "size": 9, "line": {"color": colour, "width": 2}},
         ),
     )
-    titles = [f"{c.label} requests" for c in (LengthClass.SHORT, LengthClass.LONG)]
-    figure = make_subplots(rows=1, cols=2, subplot_titles=titles, horizontal_spacing=0.11)
-    traces, columns = [], []
-    for column, length_class in enumerate((LengthClass.SHORT, LengthClass.LONG), start=1):
-        for result, label, marker in rows:
-            intervals = [mean_interval(result.of(length_class, q)) for q in result.q]
-            traces.append(
-                {
-                    "type": "bar",
-                    "x": [f"P{q:g}" for q in result.q],
-                    "y": [mean for mean, _, _ in intervals],
-                    "error_y": {
-                        "type": "data",
-                        "array": [high - mean for mean, _, high in intervals],
-                        "thickness": 1.2,
-                        "color": "#1f2937",
-                    },
-                    "name": label,
-                    "marker": marker,
-                    "legendgroup": label,
-                    "showlegend": column == 1,
-                    "hovertemplate": f"{label}<br>%{{x}}: %{{y:.1f}} s<extra></extra>",
-                }
-            )
-            columns.append(column)
-    figure.add_traces(traces, rows=[1] * len(traces), cols=columns)
-    figure.update_layout(
-        template=theme.template(),
-        barmode="group",
+    rows = [(c, q) for c in (LengthClass.SHORT, LengthClass.LONG) for q in guarded.q]
+    figure = theme.new_figure(
+        title="Time from arrival to last token",
+        x_title="time in system (s)",
+        xaxis_type="log",
+        xaxis_dtick="D2",
         height=400,
-        title_text="Time from arrival to last token",
-        legend={"orientation": "h", "y": -0.12},
-        margin={"t": 84, "b": 40},
     )
-    figure.update_yaxes(rangemode="tozero")
-    figure.update_yaxes(title_text="time in system (s)", col=1)
+    traces = []
+    for result, label, offset, marker in marks:
+        values = [result.of(c, q) for c, q in rows]
+        means = [float(own.mean()) for own in values]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "x": means,
+                "y": [len(rows) - 1 - index + offset for index in range(len(rows))],
+                "error_x": {
+                    "type": "data",
+                    "array": [float(own.max()) - mean for own, mean in zip(values, means, strict=True)],
+                    "arrayminus": [mean - float(own.min()) for own, mean in zip(values, means, strict=True)],
+                    "thickness": 1.2,
+                    "width": 3,
+                    "color": marker["line"]["color"] if "line" in marker else marker["color"],  # type: ignore[index]
+                },
+                "name": label,
+                "marker": marker,
+                "text": [f"{c.label} P{q:g}" for c, q in rows],
+                "hovertemplate": f"{label}<br>%{{text}}: %{{x:.1f}} s<extra></extra>",
+            }
+        )
+    figure.add_traces(traces)
+    figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0.0})
+    figure.update_layout(margin={"t": 84}, title={"y": 0.97, "yanchor": "top"})
+    figure.update_yaxes(
+        tickvals=[len(rows) - 1 - index for index in range(len(rows))],
+        ticktext=[f"{c.label} P{q:g}" for c, q in rows],
+        range=[-0.6, len(rows) - 0.4],
+        showgrid=False,
+    )
+    figure.add_hline(y=len(rows) / 2 - 0.5, line={"color": "#9ca3af", "width": 1})
     return figure
-
-
-def _hatch(colour: str) -> dict[str, object]:
-    return {"shape": "/", "fgcolor": colour, "bgcolor": "white", "size": 6, "solidity": 0.25}
