@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from clairvoyant_lab.figures import theme
@@ -11,7 +12,9 @@ from clairvoyant_lab.simulation.replicates import Percentiles
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["tau_effect"]
+    from clairvoyant_lab.simulation.batch import BatchRun
+
+__all__ = ["policy_plane", "tau_effect"]
 
 
 def tau_effect(fcfs: Percentiles, guarded: Percentiles, unguarded: Percentiles) -> Figure:
@@ -82,4 +85,36 @@ def tau_effect(fcfs: Percentiles, guarded: Percentiles, unguarded: Percentiles) 
         showgrid=False,
     )
     figure.add_hline(y=len(rows) / 2 - 0.5, line={"color": "#9ca3af", "width": 1})
+    return figure
+
+
+def policy_plane(runs: Mapping[str, BatchRun]) -> Figure:
+    """Throughput against mean completion, one mark a policy: up and to the left is better (section 6).
+
+    Parameters
+    ----------
+    runs : mapping of str to BatchRun
+        Label -> run on the same lengths and slots.
+    """
+    symbols = ("square", "circle", "diamond", "triangle-up", "star", "cross", "triangle-down", "x")
+    figure = theme.new_figure(
+        title="Throughput and latency of each policy",
+        x_title="mean completion (steps)",
+        y_title="throughput (tokens a step)",
+        height=400,
+    )
+    for index, (label, run) in enumerate(runs.items()):
+        figure.add_scatter(
+            x=[run.mean_completion_steps],
+            y=[run.throughput],
+            mode="markers",
+            name=label,
+            marker={
+                "size": 14,
+                "symbol": symbols[index % len(symbols)],
+                "color": theme.policy_colour(run.policy.name),
+                "line": {"width": 1, "color": "white"},
+            },
+            hovertemplate=f"{label}<br>%{{y:.2f}} tokens a step<br>%{{x:,.0f}} steps<extra></extra>",
+        )
     return figure

@@ -12,19 +12,39 @@ from __future__ import annotations
 
 from clairvoyant_lab.lazy import lazy_names
 
-__all__ = ["Choice", "LogSlider", "Panel", "Slider", "Switch", "Text", "View", "prompt_panel", "tau_panel"]
+# name -> the module that defines it
+_HOMES = {
+    "Choice": "controls",
+    "LogSlider": "controls",
+    "Slider": "controls",
+    "Switch": "controls",
+    "Text": "controls",
+    "Panel": "panel",
+    "View": "panel",
+    "LivePanel": "live",
+    "batch_panel": "batches",
+    "bounds_panel": "corpus",
+    "gantt_panel": "batches",
+    "profit_panel": "batches",
+    "prompt_panel": "prompt",
+    "tau_panel": "starvation",
+}
 
-__getattr__ = lazy_names(
-    __name__,
-    {
-        "Choice": "controls",
-        "LogSlider": "controls",
-        "Slider": "controls",
-        "Switch": "controls",
-        "Text": "controls",
-        "Panel": "panel",
-        "View": "panel",
-        "prompt_panel": "prompt",
-        "tau_panel": "starvation",
-    },
-)
+__all__ = [
+    "Choice",
+    "LivePanel",
+    "LogSlider",
+    "Panel",
+    "Slider",
+    "Switch",
+    "Text",
+    "View",
+    "batch_panel",
+    "bounds_panel",
+    "gantt_panel",
+    "profit_panel",
+    "prompt_panel",
+    "tau_panel",
+]
+
+__getattr__ = lazy_names(__name__, _HOMES)

@@ -7,6 +7,7 @@ traces) stays, since it isn't part of either.
 
 from __future__ import annotations
 
+import base64
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +51,10 @@ def changed_parts(old: Any, new: Any) -> dict[str, Any]:
     """Return the nested properties of `new` that differ from `old`; None for those that are gone."""
     changes: dict[str, Any] = {name: None for name in old if name not in new}
     for name, value in new.items():
-        if name not in old:
+        if isinstance(value, dict) and "bdata" in value:
+            if old.get(name) != value:
+                changes[name] = _array(value)
+        elif name not in old:
             changes[name] = value
         elif isinstance(value, dict) and isinstance(old[name], dict):
             inner = changed_parts(old[name], value)
@@ -59,6 +63,13 @@ def changed_parts(old: Any, new: Any) -> dict[str, Any]:
         elif not _same(old[name], value):
             changes[name] = value
     return changes
+
+
+def _array(packed: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """Unpack plotly's base64 form of an array; figures take that form whole, but not as an update."""
+    flat = np.frombuffer(base64.b64decode(packed["bdata"]), dtype=np.dtype(packed["dtype"]))
+    shape = packed.get("shape")
+    return flat if shape is None else flat.reshape([int(size) for size in str(shape).split(",")])
 
 
 def _same(old: Any, new: Any) -> bool:

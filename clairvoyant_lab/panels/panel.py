@@ -31,7 +31,7 @@ from clairvoyant_lab.results import format_value
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-__all__ = ["Panel", "View"]
+__all__ = ["FIGURE_WIDTH", "NUMBERS_WIDTH", "Panel", "View", "html_table"]
 
 # A FigureWidget in a box sizes itself wrongly unless told: picture and numbers fit JupyterLab on 1,366 px.
 FIGURE_WIDTH = 720
@@ -142,7 +142,7 @@ class Panel:
         )
         return (
             f"<p><strong>{escape(self.title)}</strong>, at {escape(setting)}. {escape(view.sentence)}</p>"
-            f"{_table(view.numbers)}"
+            f"{html_table(view.numbers)}"
         )
 
 
@@ -223,7 +223,7 @@ class _LivePanel:
 
     def _tell(self, view: View) -> None:
         self._sentence.value = f"<div role='status' style='line-height:1.4'>{escape(view.sentence)}</div>"
-        self._numbers.value = _table(view.numbers)
+        self._numbers.value = html_table(view.numbers)
         self._copy.code = self._panel.code()
 
 
@@ -235,7 +235,8 @@ def _cell_style(first: bool) -> str:
     )
 
 
-def _table(rows: Sequence[Sequence[object]]) -> str:
+def html_table(rows: Sequence[Sequence[object]]) -> str:
+    """Return rows as an HTML table, the first one as its header; every text is escaped."""
     if not rows:
         return ""
     lines = []

@@ -54,7 +54,7 @@ def test_every_control_moves_the_figure(
         page.keyboard.press("Space")
         lab.wait_for_change(before)
 
-    page.get_by_role("button", name="Reset").click()
+    page.get_by_role("button", name="Reset", exact=True).click()
     deadline = 50
     while lab.settle() != start and deadline:
         deadline -= 1
