@@ -18,7 +18,7 @@ __all__ = ["claims_frame", "measure_theory", "worst_ratio_points"]
 
 
 # checks that need the optimum of every instance, or count every step
-_SLOW = {"theorem_3_3", "theorem_3_9", "theorem_5_1", "theorem_5_2"}
+_SLOW = {"proposition_3_16", "theorem_3_3", "theorem_3_9", "theorem_5_1", "theorem_5_2"}
 
 
 def claims_frame(*, most_tokens: int = 14, slow_tokens: int = 11, bounds_tokens: int = 6) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from clairvoyant_lab.errors import ParameterError, unknown_name
 from clairvoyant_lab.scheduling.batch import check_alpha, check_batch_size, check_steps
 from clairvoyant_lab.scheduling.measure import ScheduleMeasure, measure_schedule
 from clairvoyant_lab.scheduling.rules import rule_starts
-from clairvoyant_lab.scheduling.theory.bounds import makespan_bound
+from clairvoyant_lab.scheduling.theory.bounds import makespan_bound, matching_bound
 from clairvoyant_lab.scheduling.theory.ratios import cr_envelope, isjl_b2_ratio
 from clairvoyant_lab.scheduling.theory.residual import packed_residual
 
@@ -240,16 +240,55 @@ def _decomposition(jobs: Jobs, size: int, alpha: int, _: Jobs) -> tuple[int, int
 
 
 def _profit(jobs: Jobs, size: int, alpha: int, _: Jobs) -> tuple[Fraction, Fraction, str]:
-    """Eq. (11) at c = 10, tau = 1: within c/3 T* + tau alpha O of the most profitable fair schedule."""
+    """Eq. (11) at c = 100, tau = 1: within c/3 T* + tau alpha O of the most profitable fair schedule."""
     from clairvoyant_lab.scheduling.optimum import exhaustive_optimum
 
-    step_cost, footprint_cost = 10, 1
+    step_cost, footprint_cost = 100, 1
     isjl = _run("isjl", jobs, size, alpha)
     richest = exhaustive_optimum(jobs, size, alpha, step_cost=step_cost, footprint_cost=footprint_cost)
     best = measure_schedule(richest.start_steps, jobs, size, alpha)
     loss = step_cost * (isjl.makespan_steps - best.makespan_steps) + isjl.externality - best.externality
     allowed = Fraction(step_cost, 3) * best.makespan_steps + alpha * sum(jobs)
-    return Fraction(loss), allowed, f"loss {loss}, allowed {float(allowed):.1f} (c = 10, tau = 1)"
+    return Fraction(loss), allowed, f"loss {loss}, allowed {float(allowed):.1f} (c = 100, tau = 1)"
+
+
+def _graham(jobs: Jobs, size: int, alpha: int, _: Jobs) -> tuple[Fraction | int, Fraction | int, str]:
+    """List scheduling by descending length: ISJL's Phase TWO when no limit binds (alpha is set aside)."""
+    free = max(jobs)
+    ours, best = _run("isjl", jobs, size, free).makespan_steps, optimal_makespan(jobs, size, free)
+    return ours, Fraction(4 * size - 1, 3 * size) * best, f"without a limit {ours}, optimum {best}"
+
+
+def _pairwise(jobs: Jobs, size: int, alpha: int, _: Jobs) -> tuple[int, int, str]:
+    """Eqs. (13) and (14) at c = 10, tau = 1: what alpha alone promises against LJF and FCFS is kept."""
+    isjl = _run("isjl", jobs, size, alpha)
+    worst, text = -1, ""
+    for rule in ("ljf", "fcfs"):
+        other = _run(rule, jobs, size, alpha)
+        saved = 10 * (other.makespan_steps - isjl.makespan_steps)
+        promised = saved + other.externality - alpha * sum(jobs)
+        kept = saved + other.externality - isjl.externality
+        if promised - kept >= worst or not text:
+            worst, text = promised - kept, f"over {rule}: promised {promised}, difference {kept}"
+    return worst, 0, text
+
+
+def _certificate(jobs: Jobs, size: int, alpha: int, _: Jobs) -> tuple[int, int, str]:
+    """At c = 10, tau = 1, p = 0: the certificate of each fair policy is at most its profit."""
+    worst, text = -1, ""
+    intrinsic = sum(o * (o + 1) // 2 for o in jobs)
+    for rule in ("ljf", "isjl", "slack"):
+        run = _run(rule, jobs, size, alpha)
+        floor = -intrinsic - alpha * sum(jobs) - 10 * run.makespan_steps
+        profit = -intrinsic - 10 * run.makespan_steps - run.externality
+        if floor - profit >= worst or not text:
+            worst, text = floor - profit, f"{rule}: certified {floor}, profit {profit}"
+    return worst, 0, text
+
+
+def _matching(jobs: Jobs, size: int, alpha: int, _: Jobs) -> tuple[int, int, str]:
+    bound = matching_bound(jobs, size, alpha)
+    return bound.promised, bound.matched, f"promised {bound.promised}, in full batches {bound.matched}"
 
 
 def _ljf_externality(jobs: Jobs, size: int, alpha: int, _: Jobs) -> tuple[int, int, str]:
@@ -295,6 +334,9 @@ CLAIMS: dict[str, Claim] = {
     "theorem_3_9": Claim(
         "Theorem 3.9", "Algorithm 2 reaches (25+√17)/38 of the optimum", _isjl_b2, batch_sizes=(2,)
     ),
+    "proposition_3_16": Claim(
+        "Proposition 3.16", "Phase TWO without a limit is within (4B-1)/(3B) of the optimum", _graham
+    ),
     "theorem_3_19": Claim("Theorem 3.19", "ISJL reaches 3/4 of the optimum", _isjl_ratio),
     "theorem_3_19_b2": Claim(
         "Theorem 3.19, B = 2", "ISJL reaches 3/4 of the optimum", _isjl_ratio, batch_sizes=(2,)
@@ -330,6 +372,13 @@ CLAIMS: dict[str, Claim] = {
     "theorem_5_1": Claim("Theorem 5.1", "cost splits exactly, E <= αO", _decomposition),
     "theorem_5_2": Claim("Theorem 5.2, eq. 11", "ISJL loses at most cT*/3 + ταO of profit", _profit),
     "proposition_5_3": Claim("Proposition 5.3", "LJF has no externality", _ljf_externality),
+    "equations_13_14": Claim(
+        "Proposition 5.3, eqs. 13 and 14", "ISJL earns what α promises over LJF and FCFS", _pairwise
+    ),
+    "corollary_5_5": Claim("Corollary 5.5", "the certificate is never above the profit", _certificate),
+    "section_7_matching": Claim(
+        "Section 7", "N - K(B-1) jobs fill batches of like length", _matching, least_alpha=1
+    ),
     "proposition_5_6": Claim("Proposition 5.6", "the fair optimum never grows with α", _nested),
     "isjl_monotone": Claim("expected of 5.6", "ISJL itself never grows with α", _monotone),
     "isjl_not_slower": Claim("expected of 5.2", "ISJL is never slower than LJF", _not_slower("isjl")),
