@@ -147,7 +147,7 @@ def tree_node(model: Any, n_features: int, input_name: str) -> Any:
 def margin_node(model: Any, n_features: int, input_name: str, output_name: str) -> Any:
     """The one ONNX node that gives the raw sum of an XGBoost model's leaves, shape [n, 1].
 
-    The model must have been trained from `base_score` 0.5 (logistic) or 0 (regression), so the sum starts at 0.
+    The model must have been trained from `base_score` 0.5 (logistic) or 0 (regression), so it starts at 0.
     """
     from onnx import helper
     from xgboost import XGBRegressor

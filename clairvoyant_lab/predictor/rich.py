@@ -146,6 +146,7 @@ def train_rich(
     test_fraction: float | None = 0.2,
     short_below: int = SHORT_BELOW_TOKENS,
     long_from: int = LONG_FROM_TOKENS,
+    base: LinearScores | None = None,
     **hyper: Any,
 ) -> TrainedRich:
     """Train the richer predictor on prompts and how long their answers were.
@@ -168,6 +169,9 @@ def train_rich(
         Share of conversations held out for `.metrics`; None holds out nothing.
     short_below, long_from : int
         Class bounds in tokens.
+    base : LinearScores, optional
+        Scores of a model that was trained on much other traffic (`rich_engine.read_linear`), taken over
+        as they are: a few hundred rows of one's own then fit the trees and the probabilities only.
     **hyper
         Settings instead of `RICH_HYPER`.
 
@@ -190,11 +194,11 @@ def train_rich(
     metrics: dict[str, float] = {"n_train": int(table.opens.sum())}
     if test_fraction is not None:
         fit, test = group_split(table.groups, table.classes, test_fraction, seed)
-        trial = _fit(table.take(fit), seed, settings, bounds, metrics)
+        trial = _fit(table.take(fit), seed, settings, bounds, metrics, base)
         asked = table.take(test[table.opens[test]])
         metrics = class_metrics(trial.from_scan(asked.features, asked.ids), asked.tokens, *bounds)
         metrics["n_train"] = int(table.opens[fit].sum())
-    return _fit(table, seed, settings, bounds, metrics)
+    return _fit(table, seed, settings, bounds, metrics, base)
 
 
 def _fit(
@@ -203,8 +207,9 @@ def _fit(
     settings: Mapping[str, Any],
     bounds: tuple[int, int],
     metrics: dict[str, float],
+    base: LinearScores | None = None,
 ) -> TrainedRich:
-    one = fit_stage_one(table, seed, settings)
+    one = fit_stage_one(table, seed, settings, base)
     # The lines are fitted on margins of trees that did not see the row, as the scores were.
     unseen = np.empty(one.classes.size, np.float32)
     for k in range(N_FOLDS):
@@ -252,8 +257,11 @@ def _fit_margin(
     is_long = classes[ends] == 2
     counts = np.bincount(is_long, minlength=2)
     n_scores = rows.shape[1] - len(RICH_NAMES)
+    chosen = {name: settings[name] for name in _TREE_NAMES}
+    # On a few hundred rows the usual weight of a leaf would leave no leaf at all.
+    chosen["min_child_weight"] = min(chosen["min_child_weight"], ends.size / 64)
     return XGBClassifier(
-        **{name: settings[name] for name in _TREE_NAMES},
+        **chosen,
         objective="binary:logistic",
         base_score=0.5,
         monotone_constraints=(0,) * len(RICH_NAMES) + (1,) * n_scores,

@@ -128,13 +128,18 @@ class StageOne:
     fold: NDArray[np.int64]
 
 
-def fit_stage_one(table: ScannedRows, seed: int, settings: Mapping[str, Any]) -> StageOne:
-    """Fit the linear scores on all rows, and once a fold for scores of unseen rows."""
+def fit_stage_one(
+    table: ScannedRows, seed: int, settings: Mapping[str, Any], base: LinearScores | None = None
+) -> StageOne:
+    """Fit the linear scores on all rows, and once a fold for scores of unseen rows; or take over `base`."""
     weights = np.where(table.opens, 1.0, settings["follow_up_weight"])
     stage = {"regularisation": settings["regularisation"], "seed": seed}
     fold = group_folds(table.groups, table.classes, N_FOLDS, seed)
-    unseen = out_of_fold_scores(table.ids, table.classes, table.tokens, weights, fold, **stage)
-    linear = fit_linear(bag_of_ids(table.ids), table.classes, table.tokens, weights, **stage)
+    if base is not None:
+        linear, unseen = base, base.scores(table.ids)
+    else:
+        unseen = out_of_fold_scores(table.ids, table.classes, table.tokens, weights, fold, **stage)
+        linear = fit_linear(bag_of_ids(table.ids), table.classes, table.tokens, weights, **stage)
     first = np.flatnonzero(table.opens)
     scores = unseen[first]
     return StageOne(
