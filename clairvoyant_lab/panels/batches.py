@@ -20,6 +20,8 @@ __all__ = ["batch_panel", "gantt_panel", "profit_panel"]
 
 _GANTT = ("fcfs", "sjf", "ljf", "isjl_literal", "isjl", "slack")
 _FAIR = ("isjl", "slack")
+_STEP_COSTS = (1e-5, 0.1)
+_FOOTPRINTS = (1e-8, 1e-4)
 
 
 def gantt_panel(
@@ -54,7 +56,7 @@ show(figure)
 
     controls: list[Control] = [
         Slider("alpha", "α (tokens)", alpha, 0, max(most_alpha, alpha), 1),
-        Slider("batch_size", "slots B", batch_size, 2, 12, 1),
+        Slider("batch_size", "slots B", batch_size, 2, max(12, batch_size), 1),
         Choice("policy", "policy", policy, {theme.policy_label(name): name for name in _GANTT}),
     ]
     return Panel("A schedule under α", controls, draw, code)
@@ -79,7 +81,7 @@ def profit_panel(
     batch_size : int
         Slots.
     alpha, step_cost, footprint_cost
-        Where the controls start.
+        Where the controls start; a cost beyond its slider's ends starts at the nearer end.
     token_price : float
         Price of a token.
     lengths_code : str
@@ -108,9 +110,9 @@ show(figure)
 """
 
     controls: list[Control] = [
-        Slider("alpha", "α (tokens)", alpha, 0, 1_000, 5),
-        LogSlider("step_cost", "cost of a step c", step_cost, 1e-5, 0.1),
-        LogSlider("footprint_cost", "footprint cost τ", footprint_cost, 1e-8, 1e-4),
+        Slider("alpha", "α (tokens)", alpha, 0, max(1_000, alpha), 5),
+        LogSlider("step_cost", "cost of a step c", _within(step_cost, *_STEP_COSTS), *_STEP_COSTS),
+        LogSlider("footprint_cost", "footprint cost τ", _within(footprint_cost, *_FOOTPRINTS), *_FOOTPRINTS),
     ]
     return Panel("Profit under α, c and τ", controls, draw, code)
 
@@ -151,8 +153,8 @@ show(figure)
 """
 
     controls: list[Control] = [
-        Slider("batch_size", "slots B", batch_size, 2, 128, 1),
-        Slider("alpha", "α (tokens)", alpha, 0, 1_000, 5),
+        Slider("batch_size", "slots B", batch_size, 2, max(128, batch_size), 1),
+        Slider("alpha", "α (tokens)", alpha, 0, max(1_000, alpha), 5),
     ]
     return Panel("Policies under B and α", controls, draw, code)
 
@@ -240,6 +242,10 @@ def _plane(jobs: Sequence[int], batch_size: int, alpha: int) -> View:
         f"throughput of the fair policies: {most}."
     )
     return View(policy_plane(runs), sentence, numbers)
+
+
+def _within(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
 
 
 def _jobs(lengths: ArrayLike) -> list[int]:

@@ -52,10 +52,21 @@ show(figure)
 """
 
     controls = [
-        Slider("short_below", "Short below (tokens)", short_below, 10, 790, 10),
-        Slider("long_from", "Long from (tokens)", long_from, 200, 3_000, 10),
+        Slider(
+            "short_below",
+            "Short below (tokens)",
+            short_below,
+            min(10, short_below),
+            max(790, short_below),
+            10,
+        ),
+        Slider("long_from", "Long from (tokens)", long_from, min(200, long_from), max(3_000, long_from), 10),
     ]
     return Panel("Class bounds", controls, draw, code)
+
+
+def _bound(name: str, label: str, value: int, low: int, high: int) -> Slider:
+    return Slider(name, label, value, min(low, value), max(high, value), 10)
 
 
 @functools.lru_cache(maxsize=4)

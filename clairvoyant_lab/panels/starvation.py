@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["tau_panel"]
 
-_ACCURACY = 0.95
 _SLIDERS = ("starvation_timeout_s", "rho", "cs2", "promotion")
+_REPLICATES = "from clairvoyant_lab.simulation.replicates import Replicates"
 _RULES = {
     "oldest first (section 3.4)": "oldest",
     "smallest key first": "shortest",
@@ -34,6 +34,8 @@ def tau_panel(
     n: int = 2_000,
     replicates: int = 5,
     seed: int = 42,
+    accuracy: float = 0.95,
+    profile: str | None = None,
     work: Replicates | None = None,
     work_code: str = "",
 ) -> Panel:
@@ -50,11 +52,15 @@ def tau_panel(
     promotion : str
         Promotion rule (see `serial_policy`).
     sliders : tuple of str, optional
-        Which of the four can be moved; the others stay as given. All by default; with traces of one's own
-        only τ and the promotion rule.
+        Which of the four can be moved; the others stay as given. All by default; with a profile C_s² is
+        the profile's, with traces of one's own only τ and the promotion rule are free.
     n, replicates, seed : int
         Requests in a trace, and traces with seeds `seed`, `seed + 1`, ...; every setting sees the same
         random numbers.
+    accuracy : float
+        Ranking accuracy of the score (eq. 2).
+    profile : str, optional
+        A hardware profile's service times in place of the mix of section 5.6.
     work : Replicates, optional
         Traces of one's own in place of the mix of section 5.6; they fix load and C_s².
     work_code : str
@@ -64,7 +70,11 @@ def tau_panel(
     -------
     Panel
     """
-    known = _SLIDERS if work is None else ("starvation_timeout_s", "promotion")
+    known: tuple[str, ...] = _SLIDERS
+    if work is not None:
+        known = ("starvation_timeout_s", "promotion")
+    elif profile is not None:
+        known = ("starvation_timeout_s", "rho", "promotion")
     sliders = known if sliders is None else sliders
     for name in sliders:
         if name not in known:
@@ -87,6 +97,8 @@ def tau_panel(
         "n": n,
         "replicates": replicates,
         "seed": seed,
+        "accuracy": accuracy,
+        "profile": profile,
     }
     own_ends = None if work is None else (work.percentiles("fcfs"), work.percentiles("sjf"))
 
@@ -106,17 +118,21 @@ def tau_panel(
 
 
 @functools.lru_cache(maxsize=16)
-def _work(n: int, rho: float, cs2: float, seed: int, replicates: int) -> Replicates:
+def _work(
+    n: int, rho: float, cs2: float, seed: int, replicates: int, accuracy: float, profile: str | None
+) -> Replicates:
+    from clairvoyant_lab.simulation.profiles import hardware_profile
     from clairvoyant_lab.simulation.replicates import Replicates
     from clairvoyant_lab.simulation.workloads import paper_mix
 
+    service = paper_mix(cs2=cs2) if profile is None else hardware_profile(profile).service_model()
     seeds = range(seed, seed + replicates)
-    return Replicates.poisson(n, paper_mix(cs2=cs2), rho=rho, seeds=seeds, accuracy=_ACCURACY)
+    return Replicates.poisson(n, service, rho=rho, seeds=seeds, accuracy=accuracy)
 
 
 @functools.lru_cache(maxsize=64)
-def _ends(n: int, rho: float, cs2: float, seed: int, replicates: int) -> tuple[Percentiles, Percentiles]:
-    work = _work(n, rho, cs2, seed, replicates)
+def _ends(**setting: Any) -> tuple[Percentiles, Percentiles]:
+    work = _work(**setting)
     return work.percentiles("fcfs"), work.percentiles("sjf")
 
 
@@ -171,15 +187,22 @@ def _change(growth: float) -> str:
     return f"is {growth:.0%} longer" if growth >= 0 else f"is {-growth:.0%} shorter"
 
 
-def _mix_code(*, rho: float, cs2: float, n: int, replicates: int, seed: int) -> str:
-    return f"""\
-from clairvoyant_lab.simulation.replicates import Replicates
-from clairvoyant_lab.simulation.workloads import paper_mix
-
-work = Replicates.poisson(
-    {n}, paper_mix(cs2={cs2!r}), rho={rho!r}, seeds=range({seed}, {seed + replicates}), accuracy={_ACCURACY}
-)
-"""
+def _mix_code(
+    *, n: int, rho: float, cs2: float, seed: int, replicates: int, accuracy: float, profile: str | None
+) -> str:
+    home, service = "workloads import paper_mix", f"paper_mix(cs2={cs2!r})"
+    if profile is not None:
+        home, service = "profiles import hardware_profile", f"hardware_profile({profile!r}).service_model()"
+    imports = sorted([f"from clairvoyant_lab.simulation.{home}", _REPLICATES])
+    seeds = f"range({seed}, {seed + replicates})"
+    return "\n".join(
+        [
+            *imports,
+            "",
+            f"service = {service}",
+            f"work = Replicates.poisson({n}, service, rho={rho!r}, seeds={seeds}, accuracy={accuracy!r})",
+        ]
+    )
 
 
 def _code(work_code: str, starvation_timeout_s: float | None, promotion: str) -> str:

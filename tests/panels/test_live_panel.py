@@ -1,0 +1,82 @@
+"""The live panel on a running proxy with an emulated backend: it sees the line and changes the policy."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from clairvoyant_lab.errors import BackendError
+from clairvoyant_lab.panels import LivePanel
+from clairvoyant_lab.scheduling.serial import serial_policy
+from clairvoyant_lab.serving.client import ProxyClient
+from clairvoyant_lab.serving.threaded import ThreadedStack
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[ThreadedStack]:
+    with ThreadedStack(emulator={"speedup": 40.0}, policy=serial_policy("fcfs")) as running:
+        yield running
+
+
+@pytest.fixture
+def panel(stack: ThreadedStack) -> Iterator[LivePanel]:
+    made = LivePanel(stack.url, every_s=0.05)
+    yield made
+    made.stop()
+
+
+def test_it_sees_the_line_and_its_numbers(stack: ThreadedStack, panel: LivePanel) -> None:
+    def ask() -> None:
+        with ProxyClient(stack.url) as client:
+            client.chat("Explain in detail how a compiler works.", max_tokens=200)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    panel.watch(1.0)
+    for thread in threads:
+        thread.join()
+    state = panel.look()
+    assert state.counts["dispatched"] >= 4
+    figure = panel.figure()
+    assert max(figure.data[0].y) >= 1, "some request waited while the others ran"
+    assert ("dispatched", state.counts["dispatched"], "", "", state.counts["promoted"]) in panel.numbers()
+    assert stack.url in panel.static_html()
+
+
+def test_its_controls_change_the_proxy(stack: ThreadedStack, panel: LivePanel) -> None:
+    assert panel.widget is panel.widget
+    live: Any = panel._live
+    live._name.put("sjf_tokens")
+    live._tau.put(7.5)
+    with ProxyClient(stack.url) as client:
+        assert client.policy().name == "sjf_tokens"
+        assert client.policy().starvation_timeout_s == pytest.approx(7.5)
+        live._tau.put(None)
+        assert client.policy().starvation_timeout_s is None
+    assert "nobody is promoted" in panel.sentence()
+    panel.look()
+    assert len(panel.figure().layout.shapes) >= 1, "a change of the policy is marked"
+
+
+def test_its_code_gives_the_same_policy(
+    stack: ThreadedStack, panel: LivePanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAIRVOYANT_DISPLAY", "static")
+    panel.set_policy(name="sjf", starvation_timeout_s=3.0)
+    code = panel.code().replace("watch(10)", "watch(0.2)")
+    panel.set_policy(name="fcfs", starvation_timeout_s=None)
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
+    namespace["panel"].stop()
+    state = panel.look()
+    assert (state.policy.name, state.policy.starvation_timeout_s) == ("sjf", 3.0)
+    assert len(namespace["figure"].data) == len(panel.figure().data)
+
+
+def test_without_a_proxy_it_says_so() -> None:
+    with pytest.raises(BackendError):
+        LivePanel("http://127.0.0.1:9")
