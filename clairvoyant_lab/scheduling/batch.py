@@ -218,9 +218,9 @@ def check_alpha(alpha: object) -> int:
     whole = _whole(alpha)
     if whole is None or whole < 0:
         raise ParameterError("alpha", alpha, "give a whole number of tokens >= 0")
-    if whole > 2**31:
+    if whole > 2**40:
         raise ParameterError(
-            "alpha", alpha, "give at most 2**31; a limit beyond the longest job limits nothing"
+            "alpha", alpha, "give at most 2**40; a limit beyond the longest job limits nothing"
         )
     return whole
 

@@ -42,7 +42,7 @@ def test_staged_policies_need_alpha(name):
     assert caught.value.field == "alpha"
 
 
-@pytest.mark.parametrize("alpha", [-1, 2.5, float("nan"), float("inf"), True, "5", 2**40])
+@pytest.mark.parametrize("alpha", [-1, 2.5, float("nan"), float("inf"), True, "5", 2**41])
 def test_alpha_must_be_whole_and_not_negative(alpha):
     with pytest.raises(ParameterError) as caught:
         cl.batch_policy("fcfs", alpha=alpha)
