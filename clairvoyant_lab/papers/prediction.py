@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
 import numpy as np
 
+from clairvoyant_lab.errors import DataError, unknown_name
 from clairvoyant_lab.papers.ledger import Measured
 from clairvoyant_lab.papers.prediction_rows import (
     FOREIGN,
@@ -30,10 +31,7 @@ from clairvoyant_lab.predictor.evaluation import (
 from clairvoyant_lab.predictor.ranking import RankingEstimate, bootstrap_ranking
 from clairvoyant_lab.predictor.runtime import LengthPredictor
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["held_out_ranking", "latency_table", "measure", "studies", "time_calls"]
+__all__ = ["corpus_rows", "held_out_ranking", "measure", "study"]
 
 _SLICE = (
     "the package holds a quarter of ShareGPT, with 434 Long first turns instead of 2,000; "
@@ -65,31 +63,52 @@ def measure(*, fast: bool, seed: int) -> list[Measured]:
     seed : int
         First seed of splits; the paper's is 42.
     """
-    seeds = (seed, 1, 2) if fast else (seed, 1, 2, 3, 4)
-    oasst1 = foreign_rows("OASST1")
+    seeds = (seed, 1) if fast else (seed, 1, 2, 3, 4)
     corpora = (
-        _Corpus("sharegpt", sharegpt_balanced(), seeds),
-        _Corpus("oasst1", None if oasst1 is None else oasst1.authors, seeds),
+        _Corpus("sharegpt", corpus_rows("sharegpt"), seeds),
+        _Corpus("oasst1", corpus_rows("oasst1"), seeds),
     )
     rows = [*_in_distribution(corpora), *_ablations(corpora), *_cross(corpora[0].rows, seed)]
     rows += [*_baselines(corpora), *_retraining(corpora, fast), *_latency(fast), *_not_here()]
     return rows
 
 
-def studies(name: str, *, seeds: Sequence[int] = (42, 1, 2, 3, 4)) -> dict[str, Study]:
-    """Run the paper's studies on one corpus: `ShareGPT`, or `OASST1` where the authors' file is at hand."""
-    if name == "ShareGPT":
-        rows = sharegpt_balanced()
-    else:
-        foreign = foreign_rows(name)
-        if foreign is None:
-            return {}
-        rows = foreign.authors
-    return {
-        "seeds": seed_study(rows, seeds),
-        "ablation": ablation(rows, seeds),
-        "baselines": baselines(rows, seeds[0]),
-    }
+def corpus_rows(name: str, seed: int = 42) -> Rows | None:
+    """Balanced rows of `sharegpt` or `oasst1`; None where the authors' file is not at hand."""
+    if name == "sharegpt":
+        return sharegpt_balanced(seed)
+    foreign = foreign_rows("OASST1")
+    return None if foreign is None else foreign.authors
+
+
+@lru_cache(maxsize=32)
+def study(kind: str, corpus: str, seeds: tuple[int, ...] = (42, 1, 2, 3, 4)) -> Study:
+    """Run one of the paper's studies; kept, so that a notebook's tables and its ledger share one run.
+
+    Parameters
+    ----------
+    kind : {"seeds", "ablation", "baselines", "retraining"}
+        Table 6, Table 5, Table 8, section 5.1.
+    corpus : {"sharegpt", "oasst1"}
+        Rows to run it on.
+    seeds : tuple of int
+        Seeds of splits; baselines take the first.
+
+    Raises
+    ------
+    DataError
+        Where the rows are not at hand.
+    """
+    rows = corpus_rows(corpus, 42)
+    if rows is None:
+        raise DataError(f"not at hand: {_NEEDS_FILES}", source=corpus)
+    if kind == "baselines":
+        return baselines(rows, seeds[0])
+    if kind == "retraining":
+        return retraining_curve(rows, seeds=seeds)
+    if kind not in ("seeds", "ablation"):
+        raise unknown_name("kind", kind, ("seeds", "ablation", "baselines", "retraining"))
+    return seed_study(rows, seeds) if kind == "seeds" else ablation(rows, seeds)
 
 
 def held_out_ranking(n_boot: int = 500) -> dict[str, RankingEstimate]:
@@ -131,48 +150,6 @@ def held_out_ranking(n_boot: int = 500) -> dict[str, RankingEstimate]:
     return found
 
 
-def latency_table(prompts: Sequence[str], repeat: int = 1) -> pd.DataFrame:
-    """Time one prompt at a time, end to end, in this process on this CPU.
-
-    Returns
-    -------
-    DataFrame
-        what, p50_us, p99_us, calls.
-    """
-    import pandas as pd
-
-    from clairvoyant_lab.prompts import extract_features
-
-    paper, rich = LengthPredictor.load("sharegpt"), LengthPredictor.load("sharegpt-rich")
-    quick = LengthPredictor.load("sharegpt-rich", form="fast")
-    calls: Mapping[str, Callable[[str], object]] = {
-        "19 features": extract_features,
-        "sharegpt: P(Long)": paper.p_long,
-        "sharegpt-rich: P(Long)": rich.p_long,
-        "sharegpt-rich: everything (predict)": rich.predict,
-        "sharegpt-rich, fast: P(Long)": quick.p_long,
-    }
-    records = []
-    for what, call in calls.items():
-        taken = time_calls(call, prompts, repeat)
-        p50, p99 = 1e6 * np.quantile(taken, [0.5, 0.99])
-        records.append({"what": what, "p50_us": p50, "p99_us": p99, "calls": taken.size})
-    return pd.DataFrame(records)
-
-
-def time_calls(call: Callable[[str], object], prompts: Sequence[str], repeat: int = 1) -> np.ndarray:
-    """Seconds of each call, after a warm-up."""
-    for prompt in prompts[:20]:
-        call(prompt)
-    taken = []
-    for _ in range(repeat):
-        for prompt in prompts:
-            start = time.perf_counter()
-            call(prompt)
-            taken.append(time.perf_counter() - start)
-    return np.array(taken)
-
-
 def _in_distribution(corpora: Sequence[_Corpus]) -> list[Measured]:
     out = [Measured(f"{_PREFIX}abstract.features", 19, how="len(FEATURE_NAMES)")]
     for corpus, model in zip(corpora, "ac", strict=True):
@@ -183,10 +160,10 @@ def _in_distribution(corpora: Sequence[_Corpus]) -> list[Measured]:
                 for cell in ("ranking_pct", "class_pct", "delta_pp")
             ]
             continue
-        study = seed_study(corpus.rows, corpus.seeds)
-        first = study.frame.iloc[0]
-        spread = f"{len(corpus.seeds)} seeds range {100 * study.figures['min_ranking_accuracy']:.1f} to "
-        spread += f"{100 * study.figures['max_ranking_accuracy']:.1f} %"
+        found = study("seeds", corpus.key, corpus.seeds)
+        first = found.frame.iloc[0]
+        spread = f"{len(corpus.seeds)} seeds range {100 * found.figures['min_ranking_accuracy']:.1f} to "
+        spread += f"{100 * found.figures['max_ranking_accuracy']:.1f} %"
         how = f"seed_study({corpus.key}, seeds={corpus.seeds})"
         n = int(first["n"])
         ranking, right = 100 * float(first["ranking_accuracy"]), 100 * float(first["class_accuracy"])
@@ -217,10 +194,10 @@ def _ablations(corpora: Sequence[_Corpus]) -> list[Measured]:
     for corpus in corpora:
         if corpus.rows is None:
             continue
-        study = ablation(corpus.rows, corpus.seeds)
+        found = study("ablation", corpus.key, corpus.seeds)
         how = f"ablation({corpus.key}, seeds={corpus.seeds})"
-        first = study.frame[study.frame["seed"] == corpus.seeds[0]].set_index("removed")["delta_pp"]
-        grouped = study.frame.groupby("removed", sort=False)["delta_pp"]
+        first = found.frame[found.frame["seed"] == corpus.seeds[0]].set_index("removed")["delta_pp"]
+        grouped = found.frame.groupby("removed", sort=False)["delta_pp"]
         for removed, mean in grouped.mean().items():
             if removed in ("nothing", "minimal model"):
                 continue
@@ -240,7 +217,7 @@ def _ablations(corpora: Sequence[_Corpus]) -> list[Measured]:
             )
             if corpus.key == "oasst1" and removed == "instruction_verb":
                 out.append(Measured(f"{_PREFIX}section4_4.verb_oasst1", float(mean), n=ends.size, how=how))
-        minimal.append(study.figures["minimal model (pp)"])
+        minimal.append(found.figures["minimal model (pp)"])
     out.append(
         Measured(
             f"{_PREFIX}section4_4.minimal_model",
@@ -319,10 +296,10 @@ def _baselines(corpora: Sequence[_Corpus]) -> list[Measured]:
     for corpus in corpora:
         if corpus.rows is None:
             continue
-        study = baselines(corpus.rows, corpus.seeds[0])
+        found = study("baselines", corpus.key, corpus.seeds)
         how = f"baselines({corpus.key}, seed={corpus.seeds[0]})"
         n = round(corpus.rows.tokens.size / 5)
-        for record in study.frame.to_dict(orient="records"):
+        for record in found.frame.to_dict(orient="records"):
             cell = _METHODS.get(str(record["method"]))
             if cell is None:
                 continue
@@ -356,11 +333,11 @@ def _baselines(corpora: Sequence[_Corpus]) -> list[Measured]:
 
 def _retraining(corpora: Sequence[_Corpus], fast: bool) -> list[Measured]:
     out: list[Measured] = []
-    seeds = (0, 1, 2) if fast else (0, 1, 2, 3, 4)
+    seeds = (0, 1) if fast else (0, 1, 2, 3, 4)
     for corpus in corpora:
         if corpus.rows is None:
             continue
-        grouped = retraining_curve(corpus.rows, seeds=seeds).frame.groupby("n_train")["ranking_accuracy"]
+        grouped = study("retraining", corpus.key, seeds).frame.groupby("n_train")["ranking_accuracy"]
         for size, values in grouped:
             mean, spread = 100 * float(values.mean()), 100 * float(values.std())
             half = 1.96 * spread / np.sqrt(len(seeds))
