@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ __all__ = ["DERIVED_TOKENIZERS", "build_derived", "derived_path", "read_derived"
 
 DERIVED_TOKENIZERS = ("llama-like", "tekken")
 _METADATA = b"clairvoyant_lab"
+# labelled batches held before they are written, when they carry texts
+_WITH_TEXTS = 16
 # raise it when the same lexicon or tokenizer comes to give other figures
 _LAYOUT = 2
 
@@ -93,8 +96,17 @@ def fingerprint(identity: dict[str, Any]) -> str:
     return hashlib.sha256(canonical).hexdigest()[:16]
 
 
-def read_derived(path: str | Path | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:
+def read_derived(
+    path: str | Path | None = None, *, first_only: bool = False
+) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Read a table and what is known of its making.
+
+    Parameters
+    ----------
+    path : str or Path, optional
+        The committed table by default.
+    first_only : bool
+        Only rows that begin their conversation.
 
     Returns
     -------
@@ -115,14 +127,16 @@ def read_derived(path: str | Path | None = None) -> tuple[pd.DataFrame, dict[str
         raise DataError(
             "not there; make it with `clairvoyant-lab corpora build sharegpt`", source=source.name
         )
-    table = pq.read_table(source)
-    raw = (table.schema.metadata or {}).get(_METADATA)
+    raw = (pq.read_metadata(source).metadata or {}).get(_METADATA)
     if raw is None:
         raise DataError("no derived corpus (its metadata is missing)", source=source.name)
+    table = pq.read_table(source, filters=[("first", "=", True)] if first_only else None)
     return table.to_pandas(), json.loads(raw)
 
 
-def sharegpt_with_prompts(progress: bool = True) -> tuple[pd.DataFrame, dict[str, Any]]:
+def sharegpt_with_prompts(
+    progress: bool = True, *, first_only: bool = False
+) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Read the table with the prompts' texts, from the cache or, the first time, from the source package."""
     stream = open_source("sharegpt")
     counters = [token_counter(name) for name in DERIVED_TOKENIZERS]
@@ -130,7 +144,7 @@ def sharegpt_with_prompts(progress: bool = True) -> tuple[pd.DataFrame, dict[str
     cached = cache_dir() / f"sharegpt-{fingerprint(identity)}.parquet"
     if not cached.is_file():
         build_derived(cached, keep_prompt=True, progress=progress)
-    return read_derived(cached)
+    return read_derived(cached, first_only=first_only)
 
 
 def _counting(
@@ -167,20 +181,32 @@ def _write(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    batches = list(labeller.batches(pairs))
-    if not batches:
-        raise DataError("no pair was found", source=stream.origin)
-    table = pa.Table.from_batches(batches).unify_dictionaries()
-    metadata = {
-        "identity": identity,
-        "fingerprint": fingerprint(identity),
-        "notes": stream.notes,
-        "first_turns": first_turns.as_dict(),
-        "all_turns": all_turns.as_dict(),
-    }
-    encoded = json.dumps(metadata, sort_keys=True, ensure_ascii=False).encode()
-    table = table.replace_schema_metadata({_METADATA: encoded})
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_suffix(".unfinished")
-    pq.write_table(table, unfinished, compression="zstd", compression_level=19, row_group_size=1 << 20)
+    # the committed table is one group, packed as tightly as can be; texts are written as they come
+    held = _WITH_TEXTS if labeller.keep_prompt else None
+    level = 3 if labeller.keep_prompt else 19
+    writer: pq.ParquetWriter | None = None
+    batches = labeller.batches(pairs)
+    try:
+        while group := list(islice(batches, held)):
+            table = pa.Table.from_batches(group).unify_dictionaries()
+            if writer is None:
+                writer = pq.ParquetWriter(
+                    unfinished, table.schema, compression="zstd", compression_level=level
+                )
+            writer.write_table(table, row_group_size=1 << 20)
+        if writer is None:
+            raise DataError("no pair was found", source=stream.origin)
+        metadata = {
+            "identity": identity,
+            "fingerprint": fingerprint(identity),
+            "notes": stream.notes,
+            "first_turns": first_turns.as_dict(),
+            "all_turns": all_turns.as_dict(),
+        }
+        writer.add_key_value_metadata({_METADATA: json.dumps(metadata, sort_keys=True).encode()})
+    finally:
+        if writer is not None:
+            writer.close()
     unfinished.replace(target)

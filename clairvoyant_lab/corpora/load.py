@@ -110,12 +110,13 @@ def _sharegpt(recipe: Recipe, *, with_prompts: bool, progress: bool) -> pd.DataF
             "the tables hold py3langid's labels; leave source= out to read the package again",
         )
     chosen = replace(recipe, tokenizer=recipe.tokenizer or DEFAULT_TOKENIZER)
-    frame, metadata = sharegpt_with_prompts(progress) if with_prompts else read_derived()
-    counts = metadata["first_turns" if recipe.turns == "first" else "all_turns"]
+    first = recipe.turns == "first"
+    frame, metadata = (
+        sharegpt_with_prompts(progress, first_only=first) if with_prompts else read_derived(first_only=first)
+    )
+    counts = metadata["first_turns" if first else "all_turns"]
     report = ReadReport(counts["rows_read"], counts["kept"])
     report.dropped.update(counts["dropped"])
-    if recipe.turns == "first":
-        frame = frame[frame["first"].to_numpy()]
     frame = refine(frame, chosen, report, set())
     chosen.details.update(made_of=metadata["fingerprint"])
     origin = str(metadata["identity"]["source"])

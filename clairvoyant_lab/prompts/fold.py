@@ -30,6 +30,7 @@ _AS_ASCII = {
     "»": '"',
     "\u212a": "k",
 }
+_BLOCK = 1 << 14
 _NEWLINES = "\x85\u2028\u2029"
 
 
@@ -57,10 +58,11 @@ def fold(text: str) -> NDArray[np.uint8]:
 @lru_cache(maxsize=1)
 def _table() -> NDArray[np.uint8]:
     table = np.full(sys.maxunicode + 1, _MARK, np.uint8)
-    every = "".join(map(chr, range(sys.maxunicode + 1)))
-    for pattern, byte in ((r"\w+", _LETTER), (r"\d+", _DIGIT), (r"\s+", _SPACE)):
-        for run in re.finditer(pattern, every):
-            table[run.start() : run.end()] = byte
+    for start in range(0, sys.maxunicode + 1, _BLOCK):  # all at once would take 100 MB for a moment
+        block = "".join(map(chr, range(start, start + _BLOCK)))
+        for pattern, byte in ((r"\w+", _LETTER), (r"\d+", _DIGIT), (r"\s+", _SPACE)):
+            for run in re.finditer(pattern, block):
+                table[start + run.start() : start + run.end()] = byte
     table[:128] = np.arange(128)
     for char in _BREAKS:
         table[ord(char)] = _BREAK
