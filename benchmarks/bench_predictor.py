@@ -18,10 +18,24 @@ TARGETS_US = {
     "sharegpt-rich: everything (predict)": (60.0, 200.0),
     "sharegpt-rich, fast: P(Long)": (10.0, 100.0),
 }
-_WORDS = (
-    "write a short story about the sea explain how does list ten ways to learn what is code function python "
-    "table of data please describe in detail and compare them with examples for my class history of"
-).split()
+_WORDS = [
+    "write",
+    "a",
+    "short",
+    "story",
+    "about",
+    "the",
+    "sea",
+    "explain",
+    "how",
+    "does",
+    "list",
+    "ten",
+    "ways",
+    "to",
+    "learn",
+    "what",
+]
 
 
 def run() -> list[dict[str, Any]]:

@@ -199,9 +199,9 @@ class TrainedIntervals:
         As in `TrainedRich`.
     """
 
-    linear: LinearScores
-    lower: Any
-    upper: Any
+    linear: LinearScores = field(repr=False)
+    lower: Any = field(repr=False)
+    upper: Any = field(repr=False)
     centre: float
     lower_shift: float
     upper_shift: float

@@ -27,8 +27,8 @@ class UpperBoundReport:
     total_error_tokens : int
         Σ max(u - o, 0) (Δ).
     packable_error_low_tokens, packable_error_high_tokens : int
-        Bounds of Δ^pack, the part of the error that fair groups of B cannot hide (Theorem 3.22). The lower one lets
-        any B rows share a group, the upper one is a partition that was found.
+        Bounds of Δ^pack, the part of the error that fair groups of B cannot hide (Theorem 3.22). The lower
+        one lets any B rows share a group, the upper one is a partition that was found.
     guarantee : float
         (3/4) / (1 + B·ε̄): Corollary 3.24's share of the optimal throughput, if Theorem 3.19 held.
     uncovered : float
@@ -108,10 +108,10 @@ def upper_bound_report(
 
 
 def packable_error(lengths: NDArray[np.int64], error: NDArray[np.int64], alpha: int, batch_size: int) -> int:
-    """Σ over groups of the largest error, for a partition into groups of at most B rows within α of each other.
+    """Sum over groups of the largest error, for groups of at most B rows within α of each other.
 
-    The row with the largest error left opens a group and takes in the rows with the next largest errors that fit; the
-    result is an upper bound of Δ^pack.
+    The row with the largest error left opens a group and takes in the rows with the next largest errors
+    that fit; the result is an upper bound of Δ^pack.
     """
     order = np.argsort(-error, kind="stable")
     left = np.ones(lengths.size, bool)

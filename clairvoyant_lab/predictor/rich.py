@@ -76,8 +76,8 @@ class TrainedRich:
         As in `TrainedPredictor`.
     """
 
-    linear: LinearScores
-    trees: Any
+    linear: LinearScores = field(repr=False)
+    trees: Any = field(repr=False)
     lines: NDArray[np.float64]
     mix: NDArray[np.float64]
     fast_lines: NDArray[np.float64]

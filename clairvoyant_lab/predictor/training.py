@@ -87,7 +87,7 @@ class TrainedPredictor:
         Seed of the split and of XGBoost.
     """
 
-    model: Any
+    model: Any = field(repr=False)
     feature_names: tuple[str, ...]
     metrics: dict[str, float]
     class_mean_tokens: tuple[float, float, float]
