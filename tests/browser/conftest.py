@@ -114,6 +114,30 @@ class LabPage:
             self.page.wait_for_timeout(20)
         pytest.fail(f"figure {figure} did not move within {timeout_s} s")
 
+    def time_to_change(self, key: str, figure: int = 0) -> int:
+        """Press a key; return the milliseconds until the figure's data differs, as the page sees it."""
+        self.page.evaluate(
+            """(index) => {
+              const plot = document.querySelectorAll(".js-plotly-plot")[index];
+              const state = () => JSON.stringify(plot.data.map((t) => [
+                Array.from(t.x || []), Array.from(t.y || []), Array.from(t.base || [])]));
+              window.movedIn = null;
+              const before = state();
+              document.addEventListener("keydown", () => {
+                const began = performance.now();
+                const look = () => {
+                  if (state() !== before) { window.movedIn = Math.round(performance.now() - began); }
+                  else if (performance.now() - began < 10000) { setTimeout(look, 4); }
+                };
+                look();
+              }, { once: true, capture: true });
+            }""",
+            figure,
+        )
+        self.page.keyboard.press(key)
+        self.page.wait_for_function("window.movedIn !== null", timeout=12_000)
+        return int(self.page.evaluate("window.movedIn"))
+
     def settle(self, figure: int = 0) -> Any:
         """Wait until a figure's data has been the same for half a second; return it."""
         last, since = self.traces(figure), time.monotonic()

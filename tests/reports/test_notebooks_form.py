@@ -1,4 +1,4 @@
-"""Every notebook keeps to the house's form: parameters, validation, panel, ledger, no outputs, no functions."""
+"""Every notebook keeps to the house's form: parameters, validation, panel, ledger; no output, no function."""
 
 from __future__ import annotations
 
