@@ -72,6 +72,10 @@ def simulate_batch(
     step_cost: StepCostOption = 0.0005,
     footprint_cost: FootprintCostOption = 1e-6,
     token_price: PriceOption = 0.002,
+    reorder: Annotated[
+        bool,
+        typer.Option("--reorder", help="Put the stages of ljf, isjl, slack, cohort in order of latency."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Serve one workload under several policies and alphas: makespan, throughput, fairness, profit."""
@@ -87,7 +91,8 @@ def simulate_batch(
     rows = []
     for name in policies or ["fcfs", "ljf", "isjl", "slack", "cohort"]:
         for limit in [None] if name in ("fcfs", "sjf", "ljf") else alphas:
-            run = simulate(own, batch_policy(name, alpha=limit), batch_size)
+            extra = {"reorder": True} if reorder and name in ("ljf", "isjl", "slack", "cohort") else {}
+            run = simulate(own, batch_policy(name, alpha=limit, **extra), batch_size)
             money = cost_breakdown(run, step_cost, footprint_cost, token_price)
             rows.append(
                 {

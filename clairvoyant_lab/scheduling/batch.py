@@ -14,10 +14,10 @@ A planner is named in `PLANNERS` as ``"module:function"`` and imported at first 
 
 with `lengths` int64[n] (positive, checked), `alpha` an int >= 0 or None, `release_steps` and
 `upper_bounds` int64[n] or None (checked: release >= 0, upper bound >= length), and the options that
-`batch_policy` stored (defaults filled in). It returns a `BatchPlan`: `start_steps` int64[n] in the
-order of `lengths`, and, if it knows them, `lower_bound_steps` (a proven bound on every fair makespan),
-`method` (which of its ways won) and `details` (figures for the summary). `simulate_batch` trusts no
-planner: it measures the starts, refuses a schedule over capacity or before a release, and says where
+`batch_policy` stored (defaults filled in, `reorder` left out). It returns a `BatchPlan`: `start_steps`
+int64[n] in the order of `lengths`, and, if it knows them, `lower_bound_steps` (a proven bound on every fair
+makespan), `method` (which of its ways won) and `details` (figures for the summary). `simulate_batch` trusts
+no planner: it measures the starts, refuses a schedule over capacity or before a release, and says where
 the fairness limit was broken. A user's own function works the same way without being named anywhere:
 `batch_policy(my_function, alpha=100)`; it may return a bare array of starts.
 """
@@ -25,7 +25,7 @@ the fairness limit was broken. A user's own function works the same way without 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -68,8 +68,10 @@ BATCH_POLICIES = tuple(_TRAITS)
 PLANNERS = {"cohort": "clairvoyant_lab.scheduling.cohort:plan"}
 
 # options a policy takes beside alpha, with their defaults
+_REORDER: dict[str, object] = {"reorder": False}
 _OPTIONS: dict[str, dict[str, object]] = {
-    "cohort": {"effort": 1, "seed": 0, "externality_weight": 0.0},
+    "cohort": {"effort": 1, "seed": 0, "externality_weight": 0.0, **_REORDER},
+    **dict.fromkeys(("ljf", "isjl", "isjl_b2", "slack"), _REORDER),
 }
 
 
@@ -128,7 +130,12 @@ class BatchPolicy:
     @property
     def label(self) -> str:
         """The policy as figures name it, such as `isjl(100)`."""
-        return self.name if self.alpha is None else f"{self.name}({self.alpha})"
+        name = f"{self.name}, reordered" if self.option("reorder") else self.name
+        return name if self.alpha is None else f"{name}({self.alpha})"
+
+    def option(self, name: str) -> object:
+        """Value of an option, None where the policy has none of that name."""
+        return dict(self.options).get(name)
 
 
 def batch_policy(
@@ -149,7 +156,9 @@ def batch_policy(
         Largest allowed progress gap in tokens; needed by all but `fcfs`, `sjf` and `ljf`, which take it
         only to have it checked.
     **options
-        `cohort`: effort=1, seed=0, externality_weight=0.0. For a function: passed on to it.
+        `cohort`: effort=1, seed=0, externality_weight=0.0. `ljf`, `isjl`, `isjl_b2`, `slack`, `cohort`:
+        reorder=False; True puts the stages of a backlog into the order of least mean completion, which
+        changes neither makespan nor externality nor fairness. For a function: passed on to it.
 
     Returns
     -------
@@ -193,6 +202,23 @@ def plan_schedule(
     upper_bounds: Steps | None = None,
 ) -> BatchPlan:
     """Starts of all jobs under a policy, for arguments that have been checked (see `check_steps`)."""
+    plan = _plan(policy, lengths, batch_size, release_steps, upper_bounds)
+    if policy.function is not None or not policy.option("reorder"):
+        return plan
+    if release_steps is not None or upper_bounds is not None:
+        raise ParameterError("reorder", True, "needs a backlog of known lengths, no releases or bounds")
+    from clairvoyant_lab.scheduling.reorder import reorder_stages
+
+    return replace(plan, start_steps=reorder_stages(plan.start_steps, lengths), sequence=None)
+
+
+def _plan(
+    policy: BatchPolicy,
+    lengths: Steps,
+    batch_size: int,
+    release_steps: Steps | None,
+    upper_bounds: Steps | None,
+) -> BatchPlan:
     if policy.function is None and policy.name not in PLANNERS:
         from clairvoyant_lab.scheduling.rules import rule_schedule
 
@@ -205,6 +231,8 @@ def plan_schedule(
         module, _, attribute = PLANNERS[policy.name].partition(":")
         planner = getattr(import_module(module), attribute)
     extra: dict[str, Any] = dict(policy.options)
+    if policy.function is None:
+        extra.pop("reorder", None)
     if policy.function is None or release_steps is not None:
         extra["release_steps"] = release_steps
     if policy.function is None or upper_bounds is not None:
