@@ -27,6 +27,12 @@ __all__ = ["Admission", "Dispatch", "DrainingError", "Line", "Waiter"]
 
 _KEPT_DISPATCHES = 4096
 
+_READ: dict[str, Callable[[Waiter], float]] = {
+    "score": lambda w: w.forecast.p_long,
+    "predicted_tokens": lambda w: w.forecast.predicted_tokens,
+    "expected_service_s": lambda w: w.expected_service_s,
+}
+
 
 class DrainingError(QueueFullError):
     """The proxy is stopping and takes no more requests."""
@@ -177,14 +183,16 @@ class Line:
         return sum(other.key <= key for other in self.waiting.values())
 
     def _enqueue(self, queue: WaitingQueue, waiter: Waiter) -> None:
-        long = self.policy.promotes_long_only and bool(self.policy.is_long(_columns([waiter]))[0])
+        long = self.policy.promotes_long_only and bool(
+            self.policy.is_long(_columns([waiter], self.policy))[0]
+        )
         queue.add(waiter.ticket, waiter.arrival_s, waiter.key, long)
 
     def _keys_of(self, tickets: Sequence[int], now_s: float) -> NDArray[np.float64]:
         return self._key([self.waiting[ticket] for ticket in tickets], now_s)
 
     def _key(self, waiters: Sequence[Waiter], now_s: float) -> NDArray[np.float64]:
-        columns = _columns(waiters)
+        columns = _columns(waiters, self.policy)
         if self.policy.function is None:
             keys = self.policy.key(columns, now_s)
         else:
@@ -206,9 +214,16 @@ class Line:
         return keys
 
 
-def _columns(waiters: Sequence[Waiter]) -> RequestColumns:
+def _columns(waiters: Sequence[Waiter], policy: SerialPolicy) -> RequestColumns:
+    """What the policy reads; a user's function may read any column."""
+    arrival = [w.arrival_s for w in waiters]
+    if policy.function is None:
+        columns = {name: [_READ[name](w) for w in waiters] for name in policy.needs if name in _READ}
+        if policy.name == "hrrn":
+            columns["expected_service_s"] = [w.expected_service_s for w in waiters]
+        return RequestColumns(arrival_s=arrival, **columns)
     return RequestColumns(
-        arrival_s=[w.arrival_s for w in waiters],
+        arrival_s=arrival,
         score=[w.forecast.p_long for w in waiters],
         predicted_tokens=[w.forecast.predicted_tokens for w in waiters],
         predicted_class=[int(w.forecast.length_class) for w in waiters],

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 from aiohttp import web
 
 from clairvoyant_lab.serving.config import ProxySettings
+from clairvoyant_lab.serving.patience import Patience
 
 __all__ = ["BodyFaultError", "pieces_of", "read_body"]
 
@@ -33,17 +33,18 @@ async def read_body(request: web.BaseRequest, settings: ProxySettings) -> bytes:
     length = request.content_length
     if length is not None and length > most:
         raise too_large
+    if length is not None and request.content.total_bytes >= length:
+        return request.content.read_nowait()  # it came with the headers, as small ones do
     pieces: list[bytes] = []
     size = 0
-    loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(settings.client_stall_timeout_s) as limit:
+        with Patience(settings.client_stall_timeout_s) as limit:
             while piece := await request.content.readany():
                 size += len(piece)
                 if size > most:
                     raise too_large
                 pieces.append(piece)
-                limit.reschedule(loop.time() + settings.client_stall_timeout_s)
+                limit.renew(settings.client_stall_timeout_s)
     except TimeoutError as error:
         raise BodyFaultError(408, "body_stalled", "the body did not come in time") from error
     except web.RequestPayloadError as error:

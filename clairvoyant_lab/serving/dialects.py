@@ -6,6 +6,7 @@ An answer is relayed as bytes; `Tally` looks at a copy, in bounded memory, where
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 __all__ = ["Tally", "dialect_of", "error_body"]
@@ -18,6 +19,12 @@ _OPENAI_TYPES = {
     429: "rate_limit_error",
 }
 _TAIL_BYTES = 64 * 1024
+_END_BYTES = 16 * 1024
+
+# A member that is text and not empty, then the rest of its line. A quote inside a JSON string is escaped,
+# so what a model writes cannot look like a member.
+_OPENAI_PIECE = re.compile(rb'"(?:content|reasoning_content|text|arguments|refusal)"[ ]*:[ ]*"(?!")[^\r\n]*')
+_OLLAMA_PIECE = re.compile(rb'"done"[ ]*:[ ]*false[^\r\n]*')
 
 
 def dialect_of(path: str) -> str:
@@ -53,7 +60,7 @@ class Tally:
     it keeps; a line longer than that is not understood, and the count stands.
     """
 
-    __slots__ = ("_dialect", "_pieces", "_readable", "_stream", "_tail", "bytes_seen")
+    __slots__ = ("_dialect", "_pieces", "_readable", "_stream", "_tail", "_values", "bytes_seen")
 
     def __init__(self, dialect: str, stream: bool, content_encoding: str | None = None) -> None:
         self._dialect = dialect
@@ -61,6 +68,7 @@ class Tally:
         self._readable = (content_encoding or "identity").strip().lower() in ("", "identity")
         self._tail = bytearray()
         self._pieces = 0
+        self._values: list[dict[str, Any]] | None = None
         self.bytes_seen = 0
 
     def feed(self, piece: bytes) -> None:
@@ -83,20 +91,20 @@ class Tally:
         """Tokens of the answer: what the server says, else the pieces seen in a stream, else None."""
         if not self._readable:
             return None
-        tail = bytes(self._tail)
-        if self._stream:
-            said = self._said_in_stream(tail)
+        for value in self._last_values():
+            said = _said(value)
             if said is not None:
                 return said
-            pieces = self._pieces + self._count(tail)
-            return pieces if pieces else None
-        return _said(_loads(tail))
+        if not self._stream:
+            return None
+        pieces = self._pieces + self._count(bytes(self._tail))
+        return pieces if pieces else None
 
     def prompt_tokens(self) -> int | None:
         """Tokens of the prompt, as far as the server says."""
         if not self._readable:
             return None
-        for value in self._values_from_end(bytes(self._tail)):
+        for value in self._last_values():
             usage = value.get("usage")
             if isinstance(usage, dict) and isinstance(usage.get("prompt_tokens"), int):
                 return int(usage["prompt_tokens"])
@@ -104,41 +112,27 @@ class Tally:
                 return int(value["prompt_eval_count"])
         return None
 
-    def _said_in_stream(self, tail: bytes) -> int | None:
-        for value in self._values_from_end(tail):
-            said = _said(value)
-            if said is not None:
-                return said
-        return None
-
-    def _values_from_end(self, tail: bytes) -> list[dict[str, Any]]:
+    def _last_values(self) -> list[dict[str, Any]]:
         """The last JSON objects of the body, last first: usage stands in one of the last three."""
-        if not self._stream:
-            whole = _loads(tail)
-            return [whole] if whole is not None else []
-        found: list[dict[str, Any]] = []
-        # split on line ends only: U+2028 and its like are fine inside JSON strings
-        for line in reversed(tail.replace(b"\r", b"\n").split(b"\n")):
-            value = _loads(_payload(line))
-            if value is not None:
-                found.append(value)
-            if len(found) == 3:
-                break
-        return found
+        if self._values is None:
+            tail = bytes(self._tail)
+            self._values = []
+            if not self._stream:
+                whole = _loads(tail)
+                self._values = [] if whole is None else [whole]
+            else:
+                # split on line ends only: U+2028 and its like are fine inside JSON strings
+                for line in reversed(tail[-_END_BYTES:].replace(b"\r", b"\n").split(b"\n")):
+                    value = _loads(_payload(line))
+                    if value is not None:
+                        self._values.append(value)
+                    if len(self._values) == 3:
+                        break
+        return self._values
 
     def _count(self, block: bytes) -> int:
-        """Pieces that carry content in a block of whole lines."""
-        count = 0
-        for line in block.replace(b"\r", b"\n").split(b"\n"):
-            payload = _payload(line)
-            if not payload:
-                continue
-            if self._dialect == "ollama":
-                count += b'"done":false' in payload or b'"done": false' in payload
-            else:
-                value = _loads(payload)
-                count += value is not None and _has_content(value)
-        return count
+        """Pieces that carry content in a block of whole lines, at most one a line."""
+        return len((_OLLAMA_PIECE if self._dialect == "ollama" else _OPENAI_PIECE).findall(block))
 
 
 def _payload(line: bytes) -> bytes:
@@ -160,9 +154,7 @@ def _loads(text: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _said(value: dict[str, Any] | None) -> int | None:
-    if value is None:
-        return None
+def _said(value: dict[str, Any]) -> int | None:
     usage = value.get("usage")
     if isinstance(usage, dict) and isinstance(usage.get("completion_tokens"), int):
         return int(usage["completion_tokens"])
@@ -174,20 +166,3 @@ def _said(value: dict[str, Any] | None) -> int | None:
     if isinstance(value.get("tokens_predicted"), int):
         return int(value["tokens_predicted"])
     return None
-
-
-def _has_content(value: dict[str, Any]) -> bool:
-    choices = value.get("choices")
-    if not isinstance(choices, list):
-        return False
-    for choice in choices:
-        if not isinstance(choice, dict):
-            continue
-        if choice.get("text"):
-            return True
-        delta = choice.get("delta")
-        if isinstance(delta, dict) and any(
-            delta.get(name) for name in ("content", "reasoning_content", "tool_calls", "refusal")
-        ):
-            return True
-    return False

@@ -11,6 +11,7 @@ from multidict import CIMultiDict
 
 from clairvoyant_lab.serving.config import ProxySettings
 from clairvoyant_lab.serving.dialects import Tally, error_body
+from clairvoyant_lab.serving.patience import Patience
 from clairvoyant_lab.serving.upstream import (
     Upstream,
     UpstreamFaultError,
@@ -32,6 +33,12 @@ def error_response(
         content_type="application/json",
         headers=headers,
     )
+
+
+class _OneWriteResponse(web.StreamResponse):
+    """Headers go out with the first piece of the body: an answer of known length is on its way already."""
+
+    _send_headers_immediately = False
 
 
 class Exchange:
@@ -95,12 +102,13 @@ class Exchange:
         reply: web.StreamResponse | None = None
         whole = False
         try:
-            async with asyncio.timeout(self._settings.first_byte_timeout_s) as limit:
+            with Patience(self._settings.first_byte_timeout_s) as limit:
                 answer = await self._upstream.send(
                     self._request.method, raw_target, self._headers(body), body
                 )
                 self.status = answer.status
-                reply = web.StreamResponse(
+                make = web.StreamResponse if answer.content_length is None else _OneWriteResponse
+                reply = make(
                     status=answer.status, reason=answer.reason, headers=response_headers(answer.headers)
                 )
                 if self._extra is not None:
@@ -139,25 +147,20 @@ class Exchange:
         return headers
 
     async def _relay(
-        self, answer: aiohttp.ClientResponse, reply: web.StreamResponse, limit: asyncio.Timeout
+        self, answer: aiohttp.ClientResponse, reply: web.StreamResponse, limit: Patience
     ) -> None:
         silence_s, buffered = self._settings.silence_timeout_s, self._settings.buffer
-        now = asyncio.get_running_loop().time
         pieces: list[bytes] = []
         tally = self.tally
         first = self._on_first_byte if 200 <= answer.status < 300 else None
         self._phase = "silence"
-        if answer.content_length is None and answer.connection is not None:
-            # llama.cpp closes the connection after a stream without saying so; the next request, sent at
-            # that moment, would be lost, and a POST is never repeated
-            protocol = answer.connection.protocol
-            if protocol is not None:
-                protocol.force_close()
+        if answer.content_length is None:
+            self._upstream.rest_after(answer)
         if not buffered:
             await self._prepare(reply)
         read = answer.content.readany
         while True:
-            limit.reschedule(now() + silence_s)
+            limit.renew(silence_s)
             try:
                 piece = await read()
             except (aiohttp.ClientError, OSError) as error:
@@ -186,7 +189,7 @@ class Exchange:
             transport.set_write_buffer_limits(high=self._settings.send_buffer_bytes)
         await reply.prepare(self._request)
 
-    async def _write(self, reply: web.StreamResponse, piece: bytes, limit: asyncio.Timeout) -> None:
+    async def _write(self, reply: web.StreamResponse, piece: bytes, limit: Patience) -> None:
         if self._client_gone or not piece:
             return
         transport = self._request.transport
@@ -195,7 +198,7 @@ class Exchange:
             and transport.get_write_buffer_size() + len(piece) > self._settings.send_buffer_bytes
         ):
             self._phase = "client"
-            limit.reschedule(asyncio.get_running_loop().time() + self._settings.client_stall_timeout_s)
+            limit.renew(self._settings.client_stall_timeout_s)
         await reply.write(piece)
         self._phase = "silence"
 

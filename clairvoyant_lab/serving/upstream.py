@@ -5,6 +5,7 @@ Nothing is retried: a POST that may have started is not repeated.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterable, Iterable
 from typing import Any
 
@@ -43,6 +44,28 @@ class UpstreamFaultError(Exception):
         super().__init__(message)
 
 
+class _RestingConnector(aiohttp.TCPConnector):
+    """Lets some connections rest a moment before they are used again.
+
+    llama.cpp closes a connection after a stream without announcing it. A request sent on it at that moment
+    would be lost, and a POST is never repeated; so the close gets time to arrive.
+    """
+
+    REST_S = 0.1
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.tired: set[Any] = set()
+
+    def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
+        if protocol in self.tired:
+            self.tired.discard(protocol)
+            loop = asyncio.get_running_loop()
+            loop.call_later(self.REST_S, lambda: super(_RestingConnector, self)._release(key, protocol))
+        else:
+            super()._release(key, protocol, should_close=should_close)
+
+
 class Upstream:
     """Session and base URL of the one backend.
 
@@ -56,12 +79,14 @@ class Upstream:
         self._base = settings.backend.rstrip("/")
         self._connect_timeout_s = settings.connect_timeout_s
         self._session: aiohttp.ClientSession | None = None
+        self._connector: _RestingConnector | None = None
 
     async def open(self) -> None:
         """Open the session; needs a running loop."""
+        # llama.cpp closes idle connections after 5 s: leave before it does
+        self._connector = _RestingConnector(limit=0, keepalive_timeout=4.0)
         self._session = aiohttp.ClientSession(
-            # llama.cpp closes idle connections after 5 s: leave before it does
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=4.0),
+            connector=self._connector,
             timeout=aiohttp.ClientTimeout(total=None, sock_read=None, sock_connect=self._connect_timeout_s),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -73,6 +98,11 @@ class Upstream:
         """Close the session."""
         if self._session is not None:
             await self._session.close()
+
+    def rest_after(self, answer: aiohttp.ClientResponse) -> None:
+        """Let the connection of a streamed answer rest after its end, before another request uses it."""
+        if self._connector is not None and answer.connection is not None:
+            self._connector.tired.add(answer.connection.protocol)
 
     async def send(
         self,

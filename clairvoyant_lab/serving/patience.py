@@ -1,0 +1,69 @@
+"""A time limit whose end moves with every piece that comes, at the price of an assignment."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+__all__ = ["Patience"]
+
+
+class Patience:
+    """As `asyncio.timeout`, for limits that are put off hundreds of times; re-armed only when due.
+
+    Parameters
+    ----------
+    seconds : float
+        The first limit, from entering on.
+
+    Raises
+    ------
+    TimeoutError
+        From the block, when the limit has passed.
+    """
+
+    __slots__ = ("_armed_at", "_cancelling", "_deadline", "_expired", "_handle", "_loop", "_seconds", "_task")
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._expired = False
+        self._deadline = self._armed_at = 0.0
+        self._handle: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Patience:
+        task = asyncio.current_task()
+        assert task is not None, "used inside a task only"
+        self._task = task
+        self._loop = task.get_loop()
+        self._cancelling = task.cancelling()
+        self._deadline = self._loop.time() + self._seconds
+        self._arm()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        if self._expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+    def renew(self, seconds: float) -> None:
+        """Let the limit end so many seconds from now."""
+        self._deadline = deadline = self._loop.time() + seconds
+        if deadline < self._armed_at:
+            if self._handle is not None:
+                self._handle.cancel()
+            self._arm()
+
+    def _arm(self) -> None:
+        self._armed_at = self._deadline
+        self._handle = self._loop.call_at(self._deadline, self._due)
+
+    def _due(self) -> None:
+        if self._loop.time() < self._deadline:
+            self._arm()
+            return
+        self._handle = None
+        self._expired = True
+        self._task.cancel()
