@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clairvoyant_lab.cli.frame import JsonOption, command_errors, print_frame, print_record, refuse
-from clairvoyant_lab.errors import ParameterError
+from clairvoyant_lab.errors import ParameterError, unknown_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,6 +98,10 @@ def evaluate(
     held_out: Annotated[
         bool, typer.Option("--held-out", help="sharegpt only: the conversations no committed model has seen.")
     ] = False,
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", help="Instead of a model: length (of the prompt), or distilbert."),
+    ] = None,
     at_least: Annotated[
         float | None,
         typer.Option("--at-least", help="Exit with 1 if the ranking accuracy (0 to 1) is below this."),
@@ -111,6 +115,11 @@ def evaluate(
     from clairvoyant_lab.predictor.sharegpt_rows import held_out as held_out_rows
     from clairvoyant_lab.prompts.schema import FEATURE_NAMES
 
+    if baseline is not None:
+        metrics = _baseline(corpus, baseline)
+        print_record(metrics, as_json)
+        _require(metrics, at_least)
+        return
     if held_out and corpus != "sharegpt":
         raise ParameterError("held_out", corpus, "only the corpus sharegpt has held-out conversations")
     predictor = LengthPredictor.load(model, form=form)
@@ -125,8 +134,7 @@ def evaluate(
     )
     metrics = held_out_metrics(probabilities, frame["response_tokens"].to_numpy())
     print_record(metrics, as_json)
-    if at_least is not None and metrics["ranking_accuracy"] < at_least:
-        raise refuse(f"ranking accuracy {metrics['ranking_accuracy']:.4f} is below {at_least}")
+    _require(metrics, at_least)
 
 
 @command_errors
@@ -149,6 +157,28 @@ def export(
         raise refuse(
             f"{name}: the bytes differ from the committed file's; compare the library versions in its card"
         )
+
+
+def _baseline(corpus: str, name: str) -> dict[str, Any]:
+    from clairvoyant_lab.predictor.ranking import bootstrap_ranking
+    from clairvoyant_lab.predictor.transformer import evaluate_transformer
+    from clairvoyant_lab.prompts.schema import FEATURE_NAMES
+
+    if name not in ("length", "distilbert"):
+        raise unknown_name("baseline", name, ("length", "distilbert"))
+    if name == "length":
+        frame = _corpus(corpus, texts=False)
+        return bootstrap_ranking(frame[FEATURE_NAMES[0]], frame["response_tokens"], seed=42).summary()
+    frame = _corpus(corpus, texts=True)
+    result = evaluate_transformer(
+        frame["prompt"].tolist(), frame["response_tokens"].to_numpy(), groups=frame["group"].to_numpy()
+    )
+    return result.summary()
+
+
+def _require(metrics: dict[str, Any], at_least: float | None) -> None:
+    if at_least is not None and metrics["ranking_accuracy"] < at_least:
+        raise refuse(f"ranking accuracy {metrics['ranking_accuracy']:.4f} is below {at_least}")
 
 
 def _corpus(name: str, *, texts: bool, turns: str = "first", variant: str = "paper") -> pd.DataFrame:

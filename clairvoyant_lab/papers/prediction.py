@@ -41,7 +41,7 @@ _NEEDS_FILES = "set CLAIRVOYANT_SHARED to a folder whose data/ holds the authors
 _NEEDS_LMSYS = "LMSYS-Chat-1M lies on a hub behind an agreement"
 _LMSYS = "clairvoyant-lab corpora build lmsys; clairvoyant-lab train lmsys --kind lexical --to lmsys.onnx"
 _DISTILBERT = (
-    "pip install 'clairvoyant-lab[transformer]'; python -m clairvoyant_lab.predictor.transformer CORPUS"
+    "pip install 'clairvoyant-lab[transformer]'; clairvoyant-lab evaluate sharegpt --baseline distilbert"
 )
 _PREFIX = "clairvoyant."
 
