@@ -34,7 +34,7 @@ def run() -> list[dict[str, Any]]:
         keywords = {"upper_bounds": large + 20} if name == "robust" else {}
         if name == "online":
             keywords = {"release_steps": release}
-        ours = _best_ms(lambda p=policy, k=keywords: cl.simulate_batch(large, p, BATCH_SIZE, **k), 7)
+        ours = _best_ms(lambda p=policy, k=keywords: cl.simulate_batch(large, p, BATCH_SIZE, **k), 20)
         note = "with arrivals over time" if name == "online" else ""
         rows.append(_row(f"simulate_batch {name}, n = 100,000", ours, None, 50.0, note))
     rows += [_cohort(), _optimum()]

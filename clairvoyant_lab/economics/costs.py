@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clairvoyant_lab.errors import ParameterError
 from clairvoyant_lab.results import summary_html
+from clairvoyant_lab.scheduling.theory.bounds import alpha_cost
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -211,25 +212,6 @@ def break_even_step_cost(run: BatchRun, baseline: BatchRun, footprint_cost: floa
     if saved <= 0:
         return None
     return tau * max(run.externality - baseline.externality, 0) / saved
-
-
-def alpha_cost(lengths: ArrayLike, delta: float) -> float:
-    """Largest alpha whose externality is at most the share delta of the intrinsic cost (section 5.1).
-
-    delta Q / O: since E <= alpha O for every alpha-fair schedule, tau E <= delta tau Q.
-
-    Parameters
-    ----------
-    lengths : array_like of int, shape (n,)
-    delta : float
-        Accepted share, at least 0.
-    """
-    from clairvoyant_lab.scheduling.batch import check_steps
-
-    own = check_steps("lengths", lengths, at_least=1)
-    if not (delta >= 0 and math.isfinite(delta)):
-        raise ParameterError("delta", delta, "give a share of the intrinsic cost, at least 0")
-    return delta * int((own * (own + 1) // 2).sum()) / int(own.sum())
 
 
 def certified_profit(

@@ -11,6 +11,7 @@ _HOMES = {
     "MatchingBound": "bounds",
     "PackedResidual": "residual",
     "SearchResult": "search",
+    "alpha_cost": "bounds",
     "check_claim": "claims",
     "cobham_waits_s": "queueing",
     "cr_envelope": "ratios",

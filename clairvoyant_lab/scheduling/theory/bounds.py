@@ -16,6 +16,7 @@ from clairvoyant_lab.scheduling.batch import check_alpha, check_batch_size, chec
 
 __all__ = [
     "MatchingBound",
+    "alpha_cost",
     "cell_bound",
     "idle_bound",
     "ljf_makespan",
@@ -89,6 +90,23 @@ def makespan_bounds(lengths: ArrayLike, batch_size: int, alpha: int) -> dict[str
 def makespan_bound(lengths: ArrayLike, batch_size: int, alpha: int) -> int:
     """The strongest of `makespan_bounds`."""
     return max(makespan_bounds(lengths, batch_size, alpha).values())
+
+
+def alpha_cost(lengths: ArrayLike, delta: float) -> float:
+    """Largest alpha whose externality is at most the share delta of the intrinsic cost (section 5.1).
+
+    delta Q / O: since E <= alpha O for every alpha-fair schedule, tau E <= delta tau Q.
+
+    Parameters
+    ----------
+    lengths : array_like of int, shape (n,)
+    delta : float
+        Accepted share, at least 0.
+    """
+    own = check_steps("lengths", lengths, at_least=1)
+    if not (delta >= 0 and np.isfinite(delta)):
+        raise ParameterError("delta", delta, "give a share of the intrinsic cost, at least 0")
+    return delta * int((own * (own + 1) // 2).sum()) / int(own.sum())
 
 
 @dataclass(frozen=True, slots=True)
