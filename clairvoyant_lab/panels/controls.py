@@ -130,7 +130,7 @@ class LogSlider:
             max=at + above * step,
             step=step,
             description=self.label,
-            readout_format=".3g",
+            readout_format=".3g" if self.low >= 1e-3 else ".1e",
             continuous_update=True,
             **_look(),
         )

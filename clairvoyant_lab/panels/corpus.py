@@ -81,10 +81,10 @@ def _draw(rows: pd.DataFrame, short_below: int, long_from: int) -> View:
     from clairvoyant_lab.figures.corpora import length_histogram
 
     report = starvation_report(rows, short_below=short_below, long_from=long_from)
-    numbers: list[tuple[object, ...]] = [("class", "rows", "share", "95 % interval")]
+    numbers: list[tuple[object, ...]] = [("class", "rows", "share (%)", "95 % interval")]
     for one in LengthClass:
-        interval = f"{100 * report.low[one]:.2f} to {100 * report.high[one]:.2f} %"
-        numbers.append((one.label, int(report.counts[one]), f"{100 * report.shares[one]:.2f} %", interval))
+        interval = f"{100 * report.low[one]:.1f} to {100 * report.high[one]:.1f}"
+        numbers.append((one.label, int(report.counts[one]), f"{100 * report.shares[one]:.1f}", interval))
     numbers.append(("balanced sample", report.balanced_rows, "", ""))
     change = report.what_would_change()
     sentence = f"Verdict: {report.verdict} ({report.rule})."

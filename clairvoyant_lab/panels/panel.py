@@ -35,7 +35,7 @@ __all__ = ["FIGURE_WIDTH", "NUMBERS_WIDTH", "Panel", "View", "html_table"]
 
 # A FigureWidget in a box sizes itself wrongly unless told: picture and numbers fit JupyterLab on 1,366 px.
 FIGURE_WIDTH = 720
-NUMBERS_WIDTH = 300
+NUMBERS_WIDTH = 340
 
 
 @dataclass(frozen=True)
