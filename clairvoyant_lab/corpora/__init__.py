@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from clairvoyant_lab.lazy import lazy_names
 
-__all__ = ["load_corpus", "starvation_report"]
+__all__ = [
+    "REFERENCES",
+    "SOURCES",
+    "approximation_fidelity",
+    "balanced_sample",
+    "group_split",
+    "load_corpus",
+    "starvation_of",
+    "starvation_report",
+    "stratified_split",
+]
 
 __getattr__ = lazy_names(
     __name__,
     {
+        "REFERENCES": "reference",
+        "SOURCES": "sources",
+        "approximation_fidelity": "fidelity",
+        "balanced_sample": "splits",
+        "group_split": "splits",
         "load_corpus": "load",
+        "starvation_of": "starvation",
         "starvation_report": "starvation",
+        "stratified_split": "splits",
     },
 )

@@ -42,9 +42,15 @@ def oasst_conversations(
     ------
     Conversation or Drop
         One per prompter message.
+
+    Raises
+    ------
+    DataError
+        For a row of another shape, or when the rows of a tree lie apart.
     """
     tree: dict[str, Mapping[str, Any]] = {}
     current: str | None = None
+    seen: set[str] = set()
     for row, record in enumerate(records):
         if not is_oasst(record):
             raise DataError("no OASST1 message or tree", source=source, row=row)
@@ -56,6 +62,12 @@ def oasst_conversations(
         if of != current and tree:
             yield from _pairs(tree, str(current), language)
             tree = {}
+        if of != current:
+            if of in seen:
+                raise DataError(
+                    "the rows of a tree lie apart; sort the file by message_tree_id", source=source, row=row
+                )
+            seen.add(of)
         current = of
         tree[str(record["message_id"])] = record
     if tree:

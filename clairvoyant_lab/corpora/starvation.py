@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -206,7 +207,7 @@ class Starvation:
 
 
 def starvation_report(
-    corpus: pd.DataFrame | str,
+    corpus: pd.DataFrame | str | Path | bytes | Mapping[str, Any],
     *,
     short_below: int = SHORT_BELOW_TOKENS,
     long_from: int = LONG_FROM_TOKENS,
@@ -216,8 +217,9 @@ def starvation_report(
 
     Parameters
     ----------
-    corpus : DataFrame or str
-        A table from `load_corpus`, any table with `response_tokens`, or a name for `load_corpus`.
+    corpus : DataFrame, str, Path, bytes or mapping
+        A table from `load_corpus`, any table with `response_tokens`, or what `load_corpus` takes: a name, a
+        path, an upload.
     short_below, long_from : int
         Class bounds in tokens.
     **options
@@ -233,13 +235,14 @@ def starvation_report(
         When there is no column `response_tokens`, or no row.
     """
     others: dict[str, NDArray[np.int64]] = {}
-    if isinstance(corpus, str):
+    if isinstance(corpus, str | Path | bytes | Mapping):
         from clairvoyant_lab.corpora.compare import tokenizers_beside
         from clairvoyant_lab.corpora.load import load_corpus
 
-        name: str = corpus
-        corpus = load_corpus(name, **{"keep_prompt": False, **options})
-        others = tokenizers_beside(name, corpus, options)
+        source = corpus
+        corpus = load_corpus(source, **{"keep_prompt": False, **options})
+        if isinstance(source, str):
+            others = tokenizers_beside(source, corpus, options)
     elif options:
         raise ParameterError("options", sorted(options), "only a name or a path is loaded with options")
     if "response_tokens" not in corpus:

@@ -228,6 +228,12 @@ def test_oasst_tree(tmp_path: Path, rows: list) -> None:
             assert report.dropped == {Reason.LANGUAGE.value: 1, Reason.NO_ANSWER.value: 1}
 
 
+def test_oasst_rows_apart_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "oasst.jsonl", "jsonl", [*OASST_FLAT, OASST_FLAT[1]])
+    with pytest.raises(DataError, match=r"row 7.*sort the file"):
+        pairs("oasst1", path=path)
+
+
 UPSTREAM = {
     "lmsys": [
         {"conversation_id": "c1", "model": "vicuna-13b", "conversation": [{"content": "q", "role": "user"},

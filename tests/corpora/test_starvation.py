@@ -114,6 +114,15 @@ def test_real_traffic_can_be_starved_too() -> None:
     assert round(100 * report.shares[2], 2) == 0.23
 
 
+def test_a_path_and_an_upload_are_reported(shared_dir: Path) -> None:
+    path = shared_dir / "data" / "code_alpaca_2k.json"
+    options = {"tokenizer": "chars/4", "language": None, "deduplicate": False, "progress": False}
+    by_path = starvation_report(path, **options)
+    by_upload = starvation_report({"name": path.name, "content": path.read_bytes()}, **options)
+    assert by_path.counts.tolist() == by_upload.counts.tolist() == [1_990, 25, 0]
+    assert by_path.verdict == "starved"
+
+
 def test_report_refuses_what_it_cannot_read() -> None:
     with pytest.raises(DataError, match="response_tokens"):
         starvation_report(pd.DataFrame({"tokens": [1]}))
