@@ -10,7 +10,9 @@ from clairvoyant_lab.corpora.starvation import wilson_interval
 from clairvoyant_lab.economics import cost_breakdown
 from clairvoyant_lab.lengths import LengthClass
 from clairvoyant_lab.papers.ledger import Measured
+from clairvoyant_lab.papers.prediction import corpus_rows
 from clairvoyant_lab.papers.serial_experiments import figure3
+from clairvoyant_lab.predictor.splits import stratified_split
 from clairvoyant_lab.prompts.extract import extract_features
 from clairvoyant_lab.prompts.schema import FEATURE_NAMES
 from clairvoyant_lab.scheduling.batch import batch_policy
@@ -22,6 +24,10 @@ __all__ = ["ESSAY_PROMPT", "load_where_gain_begins", "measure"]
 ESSAY_PROMPT = "Write a 2,000-word essay on climate change"
 """The paper's example of a short prompt with a long answer (section 5.2)."""
 
+_SLICE = "the source at hand holds a quarter of ShareGPT: 434 Long first turns that are English"
+_NO_VALIDATION = (
+    "80/20 without a validation set, which is the split that gives Table 6's accuracy to the digit"
+)
 _NO_MODEL = "needs a running backend with a model that writes 2,000 words"
 
 
@@ -36,11 +42,11 @@ def measure(*, fast: bool, seed: int) -> list[Measured]:
         First of the seeds.
     """
     return [
-        Measured("clairvoyant.abstract.features", len(FEATURE_NAMES), how="len(cl.FEATURE_NAMES)"),
         _curated(),
         _gain_begins(fast, seed),
         _default_timeout(),
         *_essay(),
+        *_splits(),
         *_quadratic_externality(),
         *_decomposition(fast, seed),
     ]
@@ -129,6 +135,39 @@ def _essay() -> list[Measured]:
             why=_NO_MODEL,
         ),
     ]
+
+
+def _splits() -> list[Measured]:
+    """Sections 4.2 and 4.3, Table 4: rows of the balanced sets, and both sides of an 80/20 split."""
+    rows: list[Measured] = []
+    for model, name, because in (("a", "sharegpt", _SLICE), ("c", "oasst1", _NO_VALIDATION)):
+        balanced = corpus_rows(name)
+        keys = f"clairvoyant.section4_2.{name}"
+        if balanced is None:
+            how = 'set CLAIRVOYANT_SHARED to a folder with the authors\' files; corpus_rows("oasst1")'
+            rows += [Measured.not_run(f"{keys}.{part}", how=how) for part in ("balanced_rows", "per_class")]
+            continue
+        how = f'corpus_rows("{name}")'
+        counts = np.bincount(balanced.classes, minlength=3)
+        rows.append(Measured(f"{keys}.balanced_rows", balanced.classes.size, how=how, because=because))
+        rows.append(Measured(f"{keys}.per_class", counts.min(), how=how, because=because))
+        sides = stratified_split(balanced.classes, test_fraction=0.2, seed=42)
+        for side, chosen in zip(("train", "test"), sides, strict=True):
+            here = np.bincount(balanced.classes[chosen], minlength=3)
+            cells = dict(zip(("short", "medium", "long", "total"), (*here, chosen.size), strict=True))
+            rows += [
+                Measured(
+                    f"clairvoyant.table4.{model}.{side}.{part}",
+                    count,
+                    how=f"stratified_split({how}.classes, 0.2, seed=42)",
+                    because=because,
+                )
+                for part, count in cells.items()
+            ]
+        if name == "oasst1":
+            share = 100.0 * sides[1].size / balanced.classes.size
+            rows.append(Measured("clairvoyant.section4_3.test_pct", share, n=balanced.classes.size, how=how))
+    return rows
 
 
 def _quadratic_externality(length: int = 100) -> list[Measured]:

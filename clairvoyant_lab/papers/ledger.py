@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -280,7 +280,8 @@ def ledger_table(
     contradictions : iterable of Contradiction, optional
         By default those that `papers.contradictions.find_contradictions` computes.
     also : iterable of str
-        Keys to show even if nothing was measured for them: each gets its own row.
+        Keys to show even if nothing was measured for them: each gets its own row, with the measurement of
+        the number that it repeats (`Published.same_as`) if there is one.
 
     Returns
     -------
@@ -322,6 +323,7 @@ def ledger_table(
         if key not in wanted:
             continue
         own = [clash for clash in clashes if key in clash.keys]
-        items: list[Measured | None] = [*ours.get(key, ())] or [None]
+        repeated = [replace(item, key=key) for item in ours.get(number.same_as, ())]
+        items: list[Measured | None] = [*(ours.get(key) or repeated)] or [None]
         rows.extend(LedgerRow(number, item, judge(number, item, own)) for item in items)
     return Ledger(tuple(rows))

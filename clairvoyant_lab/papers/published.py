@@ -16,6 +16,8 @@ A file is a list of blocks, one a table, figure or section:
     "cs2_0.5.fcfs.p50_s" = "10.71"          # as printed: value, digits, relation, range, spread are read
     "cs2_0.5.tau_1x.change_pct" = { text = "-17.6%", relative = 0 }    # a cell may override its block
 
+A cell that repeats another, as an abstract does, names it: `same_as = "clairvoyant.section3_3.model_a_ms"`.
+
 Printed forms: `10.71`, `52,002`, `-17.6%`, `<0.02%`, `~240`, `62–96%`, `229.5 ± 12.3`, `30,000×`. What the
 parser can't read (a fraction, a word) takes its `value` beside the text.
 """
@@ -65,7 +67,7 @@ _BLOCK_FIELDS = {
 }
 _CELL_FIELDS = {
     *("text", "value", "upper", "unit", "relation", "tolerance", "relative", "why", "how", "reason"),
-    *("cell", "decimals", "spread"),
+    *("cell", "decimals", "spread", "same_as"),
 }
 # words for parts of cell names that many tables share; a block's labels come first
 _WORDS = {
@@ -137,6 +139,9 @@ def load_published() -> Mapping[str, Published]:
                 if number.key in numbers:
                     raise DataError("key stands twice", source=path.name, row=row, column=number.key)
                 numbers[number.key] = number
+    for number in numbers.values():
+        if number.same_as and number.same_as not in numbers:
+            raise DataError(f"same_as names no number: {number.same_as}", column=number.key)
     return MappingProxyType(numbers)
 
 
@@ -202,6 +207,7 @@ def _read_block(block: dict[str, Any], paper: str, source: str, row: int) -> lis
                 decimals=int(printed["decimals"]),
                 how=settings.get("how", "clairvoyant-lab ledger"),
                 reason=settings.get("reason", ""),
+                same_as=cell.get("same_as", ""),
             )
         )
     return numbers

@@ -69,6 +69,8 @@ class Published:
         The command that gets our number where it can't be had here.
     reason : str
         What is known to make it differ; shown only if it does.
+    same_as : str
+        Key of the number that this one repeats; without a measurement of its own it takes that one's.
     """
 
     key: str
@@ -86,6 +88,7 @@ class Published:
     decimals: int = 0
     how: str = ""
     reason: str = ""
+    same_as: str = ""
 
     @property
     def allowance(self) -> float:

@@ -111,6 +111,24 @@ def test_links_between_pages_lead_to_files_and_headings(name: str) -> None:
             assert heading in anchors, f"{name} links to {target}"
 
 
+def test_the_committed_ledger_has_a_line_for_every_published_number() -> None:
+    from clairvoyant_lab.papers.ledger import ledger_table
+    from clairvoyant_lab.papers.published import load_published
+
+    committed = BY_NAME["LEDGER.md"].read_text("utf-8")
+    # the first two columns of a row, cell and published, hang on no run; a variant may follow the cell
+    wanted = {
+        tuple(line.split(" | ")[:2])
+        for line in ledger_table([], also=load_published()).to_markdown(with_source=False).splitlines()
+        if line.startswith("| ")
+    }
+    rows = [line.split(" | ")[:2] for line in committed.splitlines() if line.startswith("| ")]
+    there = {(cell, text) for cell, text, *_ in (row for row in rows if len(row) == 2)}
+    there |= {(cell.rpartition(" (")[0], text) for cell, text in there if cell.endswith(")")}
+    missing = sorted(wanted - there)
+    assert not missing, "make it again: clairvoyant-lab ledger --format md --output docs/LEDGER.md"
+
+
 # ------------------------------------------------------------------ the rooms of architecture.md
 
 

@@ -52,6 +52,24 @@ def test_every_number_that_nobody_measured_says_why_or_how() -> None:
         assert row.verdict.kind in ("contradiction", "not run here")
 
 
+def test_a_number_that_repeats_another_takes_its_measurement() -> None:
+    first, repeat = "clairvoyant.section3_3.model_a_ms", "clairvoyant.section8.predictor_ms"
+    rows = {row.published.key: row for row in ledger_table([Measured(first, 0.03, how="x")], also=[repeat])}
+    assert rows[repeat].ours == rows[first].ours
+    assert rows[repeat].verdict.kind == "reproduced"
+    own = [Measured(first, 0.03, how="x"), Measured(repeat, 0.9, how="y")]
+    assert {row.published.key: row.verdict.kind for row in ledger_table(own)}[repeat] == "differs"
+    assert repeat not in {row.published.key for row in ledger_table([Measured(first, 0.03, how="x")])}
+
+
+def test_repeated_numbers_are_printed_alike() -> None:
+    """An abstract may round what a table prints, never contradict it."""
+    numbers = load_published()
+    for number in numbers.values():
+        if number.same_as and number.decimals == numbers[number.same_as].decimals:
+            assert abs(number.value - numbers[number.same_as].value) <= 1, number.key
+
+
 def test_unknown_and_doubled_keys_are_refused() -> None:
     with pytest.raises(ParameterError, match="Did you mean"):
         ledger_table([Measured(FCFS + "x", 1.0, how="x")])

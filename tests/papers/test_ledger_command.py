@@ -21,7 +21,7 @@ def call(*words: str) -> tuple[int, str]:
 def test_text_ends_with_the_counts() -> None:
     code, text = call(*RUN)
     assert code == 0
-    assert "clairvoyant.abstract.features" in text
+    assert "clairvoyant.section3_4.tau_s" in text
     assert " not run here" in text.splitlines()[-1]
 
 
