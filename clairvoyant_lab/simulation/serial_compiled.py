@@ -1,7 +1,7 @@
 """The compiled serial engine: the rule of `scheduling.selection` over arrays, for static keys.
 
-Rows are in order of arrival, so "the oldest" is the lowest row and needs a pointer, not a heap; keys are
-turned into ranks once, so the heaps hold plain integers and ties are settled before the run begins.
+Rows are in order of arrival, so "the oldest" is the lowest row and needs a pointer, not a heap, and ties of
+keys go to the lower row. The heaps hold rows and look keys up: they are as long as the queue, not the trace.
 """
 
 from __future__ import annotations
@@ -14,40 +14,45 @@ from clairvoyant_lab.scheduling.serial import PROMOTIONS, SerialPolicy
 from clairvoyant_lab.simulation.serial_state import COMPLETED, DROPPED, NOT_ARRIVED, QUEUED, RUNNING, Outcome
 from clairvoyant_lab.simulation.trace import Trace
 
-__all__ = ["rank_keys", "run_compiled", "run_ranked"]
+__all__ = ["run_compiled", "run_keyed"]
 
 _OLDEST, _SHORTEST, _LONG_ONLY = range(len(PROMOTIONS))
 
 
 @njit(cache=True)
-def _push(heap: NDArray[np.int32], size: int, value: int) -> int:
+def _push(heap: NDArray[np.int64], size: int, row: int, key: NDArray[np.float64]) -> int:
     at = size
     while at > 0:
         parent = (at - 1) >> 1
-        if heap[parent] <= value:
+        other = heap[parent]
+        if key[other] < key[row] or (key[other] == key[row] and other < row):
             break
-        heap[at] = heap[parent]
+        heap[at] = other
         at = parent
-    heap[at] = value
+    heap[at] = row
     return size + 1
 
 
 @njit(cache=True)
-def _pop(heap: NDArray[np.int32], size: int) -> int:
+def _pop(heap: NDArray[np.int64], size: int, key: NDArray[np.float64]) -> int:
     """Remove heap[0]; the caller has read it."""
     size -= 1
-    value = heap[size]
+    row = heap[size]
     at = 0
     child = 1
     while child < size:
-        if child + 1 < size and heap[child + 1] < heap[child]:
-            child += 1
-        if heap[child] >= value:
+        left = heap[child]
+        if child + 1 < size:
+            right = heap[child + 1]
+            if key[right] < key[left] or (key[right] == key[left] and right < left):
+                child += 1
+                left = right
+        if key[row] < key[left] or (key[row] == key[left] and row < left):
             break
-        heap[at] = heap[child]
+        heap[at] = left
         at = child
         child = 2 * at + 1
-    heap[at] = value
+    heap[at] = row
     return size
 
 
@@ -55,8 +60,7 @@ def _pop(heap: NDArray[np.int32], size: int) -> int:
 def _kernel(
     arrival: NDArray[np.float64],
     service: NDArray[np.float64],
-    rank_of: NDArray[np.int32],
-    row_of: NDArray[np.int32],
+    key: NDArray[np.float64],
     long: NDArray[np.bool_],
     timeout: float,
     promotion: int,
@@ -72,8 +76,8 @@ def _kernel(
 ) -> int:
     """Run to the end or the horizon; a negative timeout or limit means none. Returns the dispatches made."""
     n = arrival.size
-    heap = np.empty(n, np.int32)
-    expired = np.empty(n if promotion == _SHORTEST else 0, np.int32)
+    heap = np.empty(n, np.int64)
+    expired = np.empty(n if promotion == _SHORTEST else 0, np.int64)
     # 0: not admitted, 1: waits, 2: has left
     seat = np.zeros(n, np.int8)
     free = np.full(slots, -np.inf)
@@ -94,7 +98,7 @@ def _kernel(
                 state[next_row] = DROPPED
                 seat[next_row] = 2
             else:
-                size = _push(heap, size, rank_of[next_row])
+                size = _push(heap, size, next_row, key)
                 seat[next_row] = 1
                 waiting += 1
             next_row += 1
@@ -103,12 +107,12 @@ def _kernel(
             if promotion == _SHORTEST:
                 while scanned < next_row and (seat[scanned] == 2 or now - arrival[scanned] > timeout):
                     if seat[scanned] == 1:
-                        expired_size = _push(expired, expired_size, rank_of[scanned])
+                        expired_size = _push(expired, expired_size, scanned, key)
                     scanned += 1
-                while expired_size > 0 and seat[row_of[expired[0]]] == 2:
-                    expired_size = _pop(expired, expired_size)
+                while expired_size > 0 and seat[expired[0]] == 2:
+                    expired_size = _pop(expired, expired_size, key)
                 if expired_size > 0:
-                    chosen = row_of[expired[0]]
+                    chosen = expired[0]
             else:
                 while oldest < next_row and (
                     seat[oldest] == 2 or (promotion == _LONG_ONLY and not long[oldest])
@@ -119,10 +123,10 @@ def _kernel(
         if chosen >= 0:
             promoted[chosen] = True
         else:
-            while seat[row_of[heap[0]]] == 2:
-                size = _pop(heap, size)
-            chosen = row_of[heap[0]]
-            size = _pop(heap, size)
+            while seat[heap[0]] == 2:
+                size = _pop(heap, size, key)
+            chosen = heap[0]
+            size = _pop(heap, size, key)
         seat[chosen] = 2
         waiting -= 1
         start[chosen] = now
@@ -147,35 +151,21 @@ def _kernel(
     return dispatched
 
 
-def rank_keys(keys: NDArray[np.float64]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Rank of each row by key (ties by row) and the row of each rank.
-
-    Parameters
-    ----------
-    keys : ndarray of float64, shape (n,)
-        Rows in order of arrival.
-    """
-    row_of = np.argsort(keys, kind="stable").astype(np.int32)
-    rank_of = np.empty_like(row_of)
-    rank_of[row_of] = np.arange(row_of.size, dtype=np.int32)
-    return rank_of, row_of
-
-
-def run_ranked(
+def run_keyed(
     trace: Trace,
     policy: SerialPolicy,
-    ranks: tuple[NDArray[np.int32], NDArray[np.int32]],
+    keys: NDArray[np.float64],
     slots: int = 1,
     queue_limit: int | None = None,
     until_s: float | None = None,
 ) -> Outcome:
-    """Run with ranks made before: a sweep over τ ranks each trace once."""
+    """Run with keys made before: a sweep over τ makes them once a trace."""
     out = Outcome.empty(len(trace))
     order = np.empty(len(trace), dtype=np.int64)
     dispatched = _kernel(
         trace.arrival_s,
         trace.service_s,
-        *ranks,
+        keys,
         policy.is_long(trace),
         -1.0 if policy.starvation_timeout_s is None else policy.starvation_timeout_s,
         PROMOTIONS.index(policy.promotion),
@@ -197,4 +187,4 @@ def run_compiled(
     trace: Trace, policy: SerialPolicy, slots: int, queue_limit: int | None, until_s: float | None
 ) -> Outcome:
     """Run a static policy over a trace; the contract of `serial_plain.run_plain`."""
-    return run_ranked(trace, policy, rank_keys(policy.key(trace)), slots, queue_limit, until_s)
+    return run_keyed(trace, policy, policy.key(trace), slots, queue_limit, until_s)

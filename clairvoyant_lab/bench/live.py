@@ -1,0 +1,208 @@
+"""A burst against a real proxy or backend over HTTP: the same report, measured instead of simulated.
+
+Prompts ask for a few words or for a long text; the class of a request is the class of the answer that was
+asked for, and how long the answers really were is in the samples' times. Against one of our proxies each
+policy is set through its control API first (and the old one is put back); a plain backend has only its own
+order, so just one run set is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from clairvoyant_lab.bench.report import BenchReport, BenchSample
+from clairvoyant_lab.errors import BackendError, ParameterError
+from clairvoyant_lab.lengths import LengthClass
+from clairvoyant_lab.scheduling.serial import SerialPolicy, serial_policy
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["bench_live_burst"]
+
+_SHORT = ("What is the capital of {}?", "Define the word {} in one sentence.", "How many letters has {}?")
+_LONG = (
+    "Write a detailed 1500-word essay about {} with an introduction and a conclusion.",
+    "Implement a complete program about {} with functions, tests and thorough comments.",
+    "Write a long story in ten chapters in which {} matters.",
+)
+_THINGS = ("France", "water", "trains", "cedar", "copper", "gravity", "bread", "harbours", "winter", "maps")
+
+
+@dataclass
+class _Answer:
+    first_s: float | None = None
+    done_s: float | None = None
+    promoted: bool = False
+
+
+def bench_live_burst(
+    url: str,
+    n_short: int = 50,
+    n_long: int = 50,
+    policies: Sequence[SerialPolicy | str] = ("fcfs", "sjf"),
+    *,
+    runs: int = 5,
+    model: str = "default",
+    max_tokens_long: int = 1200,
+    timeout_s: float = 3600.0,
+    seed: int = 0,
+) -> BenchReport:
+    """Send a burst and time every answer (section 5.3, on whatever answers at `url`).
+
+    Parameters
+    ----------
+    url : str
+        Base URL of a proxy of ours, or of an OpenAI-compatible backend.
+    n_short, n_long : int
+    policies : sequence of SerialPolicy or str
+        Set on the proxy one after another; a plain backend is measured once, as `backend`.
+    runs : int
+    model : str
+        Sent with each request.
+    max_tokens_long : int
+        Cap of the long answers, so that a run ends.
+    timeout_s : float
+        For one answer, waiting included.
+    seed : int
+        Order of the requests and choice of prompts.
+
+    Raises
+    ------
+    BackendError
+        If nothing answers at the URL.
+    """
+    if min(n_short, n_long) < 0 or n_short + n_long < 1:
+        raise ParameterError("n_short", (n_short, n_long), "give counts, 0 or more, not both 0")
+    if runs < 1:
+        raise ParameterError("runs", runs, "give 1 or more")
+    chosen = [p if isinstance(p, SerialPolicy) else serial_policy(p) for p in policies]
+    return asyncio.run(
+        _measure(url.rstrip("/"), n_short, n_long, chosen, runs, model, max_tokens_long, timeout_s, seed)
+    )
+
+
+async def _measure(
+    url: str,
+    n_short: int,
+    n_long: int,
+    policies: list[SerialPolicy],
+    runs: int,
+    model: str,
+    max_tokens_long: int,
+    timeout_s: float,
+    seed: int,
+) -> BenchReport:
+    import httpx
+
+    limits = httpx.Limits(max_connections=n_short + n_long + 2)
+    async with httpx.AsyncClient(base_url=url, timeout=timeout_s, limits=limits) as client:
+        before = await _proxy_policy(client)
+        samples = []
+        try:
+            for policy in policies if before is not None else [None]:
+                if policy is not None:
+                    await _set_policy(client, _patch(policy))
+                for run in range(runs):
+                    rng = np.random.default_rng([seed, run])
+                    label = "backend" if policy is None else policy.label
+                    samples.append(
+                        await _burst(client, label, run, rng, n_short, n_long, model, max_tokens_long)
+                    )
+        finally:
+            if before is not None:
+                await _set_policy(client, before)
+    parameters = {"n_short": n_short, "n_long": n_long, "runs": runs, "model": model, "seed": seed}
+    return BenchReport("burst", "live", url, tuple(samples), parameters)
+
+
+async def _burst(
+    client: httpx.AsyncClient,
+    label: str,
+    run: int,
+    rng: np.random.Generator,
+    n_short: int,
+    n_long: int,
+    model: str,
+    max_tokens_long: int,
+) -> BenchSample:
+    classes = rng.permutation([int(LengthClass.SHORT)] * n_short + [int(LengthClass.LONG)] * n_long)
+    bodies = []
+    for length_class in classes:
+        long = length_class == LengthClass.LONG
+        text = str(rng.choice(_LONG if long else _SHORT)).format(rng.choice(_THINGS))
+        body: dict[str, object] = {
+            "model": model, "stream": True, "messages": [{"role": "user", "content": text}],
+        }  # fmt: skip
+        if long:
+            body["max_tokens"] = max_tokens_long
+        bodies.append(body)
+    began = time.perf_counter()
+    answers = await asyncio.gather(*(_ask(client, body, began) for body in bodies))
+    done = np.asarray([answer.done_s is not None for answer in answers])
+    return BenchSample(
+        policy=label,
+        run=run,
+        length_class=classes[done].astype(np.int8),
+        wait_s=np.asarray([a.first_s for a, ok in zip(answers, done, strict=True) if ok], dtype=np.float64),
+        sojourn_s=np.asarray([a.done_s for a, ok in zip(answers, done, strict=True) if ok], dtype=np.float64),
+        promoted=np.asarray([a.promoted for a, ok in zip(answers, done, strict=True) if ok], dtype=np.bool_),
+        makespan_s=max((a.done_s or 0.0 for a in answers), default=0.0),
+        failed=int(np.sum(~done)),
+    )
+
+
+async def _ask(client: httpx.AsyncClient, body: dict[str, object], began: float) -> _Answer:
+    """One streamed answer; a failure leaves `done_s` empty and is counted, not raised."""
+    import httpx
+
+    answer = _Answer()
+    try:
+        async with client.stream("POST", "/v1/chat/completions", json=body) as response:
+            response.raise_for_status()
+            async for chunk in response.aiter_raw():
+                if chunk and answer.first_s is None:
+                    answer.first_s = time.perf_counter() - began
+            answer.promoted = response.headers.get("x-clairvoyant-promoted", "") in ("1", "true")
+        if answer.first_s is not None:
+            answer.done_s = time.perf_counter() - began
+    except httpx.HTTPError:
+        answer.done_s = None
+    return answer
+
+
+async def _proxy_policy(client: httpx.AsyncClient) -> dict[str, object] | None:
+    """The policy of a proxy of ours, as its control API takes it; None for a plain backend."""
+    import httpx
+
+    try:
+        reply = await client.get("/clairvoyant/state", timeout=10.0)
+    except httpx.HTTPError as error:
+        raise BackendError(f"nothing answers at {client.base_url} ({error})") from error
+    if reply.status_code != 200:
+        return None
+    policy = reply.json().get("policy")
+    if not isinstance(policy, dict):
+        return None
+    kept = ("name", "starvation_timeout_s", "promotion")
+    return {name: policy[name] for name in kept if name in policy}
+
+
+async def _set_policy(client: httpx.AsyncClient, patch: dict[str, object]) -> None:
+    reply = await client.patch("/clairvoyant/policy", json=patch, timeout=10.0)
+    if reply.status_code >= 400:
+        raise BackendError(f"the proxy refused the policy {patch}: {reply.status_code} {reply.text[:200]}")
+
+
+def _patch(policy: SerialPolicy) -> dict[str, object]:
+    return {
+        "name": policy.name,
+        "starvation_timeout_s": policy.starvation_timeout_s,
+        "promotion": policy.promotion,
+    }
