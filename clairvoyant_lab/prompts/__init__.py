@@ -10,17 +10,21 @@ __all__ = [
     "SCHEMA_HASH",
     "SCHEMA_NAME",
     "SCHEMA_VERSION",
+    "TOKENIZERS",
     "VERBS",
     "extract_features",
     "extract_features_batch",
     "lexicon_identity",
+    "token_counter",
 ]
 
 __getattr__ = lazy_names(
     __name__,
     {
+        "TOKENIZERS": "tokens",
         "extract_features": "extract",
         "extract_features_batch": "extract",
         "lexicon_identity": "lexicon",
+        "token_counter": "tokens",
     },
 )
