@@ -91,6 +91,9 @@ def _kernel(
         now = max(now, free[slot])
         if waiting == 0 and next_row < n:
             now = max(now, arrival[next_row])
+            # whoever the heaps still hold has left: forget them at once instead of one by one
+            size = expired_size = 0
+            oldest = scanned = next_row
         if now > horizon:
             break
         while next_row < n and arrival[next_row] <= now:
