@@ -68,7 +68,7 @@ def plan(
     Returns
     -------
     BatchPlan
-        `method` names the way that won: ljf, slack, isjl (fall-backs), template, head of k batches, or
+        `method` names the way that won: ljf, slack, isjl (fall-backs), pairs, template, head of k batches, or
         rolling plans. `details` hold what each way would have taken and the gap to the bound.
 
     Raises

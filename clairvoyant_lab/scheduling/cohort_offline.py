@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from clairvoyant_lab.scheduling.cohort_moves import seeded_state
 from clairvoyant_lab.scheduling.cohort_pack import work_space
+from clairvoyant_lab.scheduling.cohort_pairs import LONGEST, pair_starts
 from clairvoyant_lab.scheduling.cohort_search import anneal, cooling, plan_externality
 from clairvoyant_lab.scheduling.rules import rule_starts
 
@@ -24,6 +25,7 @@ UNPLACED = 3.0  # steps charged for B tokens of a required job that found no pla
 # a backlog within these is planned whole; a larger one by heads of so many batches and fillers
 WHOLE_JOBS, WHOLE_GROUPS = 600, 16
 HEAD_GROUPS, HEAD_FILLERS = (3, 6, 12), 400
+PAIR_PRICES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)  # tokens a short job must save
 FIRST_WEIGHTS = (4.0, 1.0, 0.01, 0.0)
 
 
@@ -141,7 +143,7 @@ class _Search:
             self.externality_weight if weight is None else weight,
             cooling(max(first * longest, 0.7), max(last * longest, 0.15)),
             budget,
-            self.target,
+            self.target if weight is None else 0.0,
             seeded_state(seed),
             self.free,
             self.places,
@@ -221,18 +223,29 @@ def search_templates(
         if coarse is search and found[-1].score <= target:
             break
     found.sort(key=lambda t: t.score)
-    top = 3
+    starters = [*found[:3], best]
     refined = []
-    for place, template in enumerate(found[:top]):
-        refined.append(search.run(template, budget // 4 // top, 0.005, 0.001, seed + 7_919 * (place + 1)))
+    for place, template in enumerate(starters):
+        refined.append(
+            search.run(template, budget // 4 // len(starters), 0.005, 0.001, seed + 7_919 * (place + 1))
+        )
         if refined[-1].score <= target:
             break
     refined.sort(key=lambda t: t.score)
     if refined[0].score > target:
         refined.append(search.run(refined[0], budget // 4, 0.0025, 0.0005, seed + 104_729))
     best = min([best, *refined], key=lambda t: t.score)
-    assert best.starts is not None
-    return best.starts, best.score
+    starts = best.starts
+    assert starts is not None
+    if externality_weight == 0 and wanted == n:
+        # equally fast, but with less externality: all of it weighs less than one step
+        externality = plan_externality(starts, lengths, batch_size)
+        if externality > 0:
+            calm = search.run(best, budget // 8, 0.0, 0.0, seed + 15_485_863, weight=0.9 / externality)
+            assert calm.starts is not None
+            if calm.score < best.score + 0.9:
+                starts = calm.starts
+    return starts, best.score
 
 
 def plan_offline(
@@ -274,11 +287,12 @@ def plan_offline(
     if lengths.size > 1 and (found[0].makespan_steps > lower_bound or found[0].externality > 0):
         order = np.argsort(-lengths, kind="stable")
         ordered = lengths[order]
+        plans = [(_pairs(ordered, batch_size, alpha, externality_weight), "pairs")]
         settings = _Settings(batch_size, alpha, budget, seed, externality_weight, lower_bound)
         if lengths.size <= WHOLE_JOBS and lengths.size <= WHOLE_GROUPS * batch_size:
-            plans = [(_whole(ordered, settings), "template")]
+            plans.append((_whole(ordered, settings), "template"))
         else:
-            plans = [
+            plans += [
                 (_head_and_tail(ordered, groups, settings, len(HEAD_GROUPS)), f"head of {groups} batches")
                 for groups in HEAD_GROUPS
             ]
@@ -313,8 +327,22 @@ def _whole(ordered: Steps, settings: _Settings) -> Steps:
     return starts
 
 
+def _pairs(ordered: Steps, batch_size: int, alpha: int, externality_weight: float) -> Steps:
+    """Best of `pair_starts` over prices of a short job; LJF where its tables would be too long."""
+    if ordered[0] > LONGEST:
+        return rule_starts("ljf", ordered, batch_size, alpha)
+    plans = [
+        pair_starts(ordered, batch_size, alpha, price, large_first)
+        for price in PAIR_PRICES
+        for large_first in (False, True)
+    ]
+    return min(
+        plans, key=lambda plan: _candidate(plan, ordered, batch_size, "pairs").score(externality_weight)
+    )
+
+
 def _head_and_tail(ordered: Steps, groups: int, settings: _Settings, parts: int) -> Steps:
-    """Search templates for the longest jobs and as many short ones as fill them; slack does the rest.
+    """Search templates for the longest jobs and as many short ones as fill them; slack or pairs do the rest.
 
     In a large backlog only the first few batches, by descending length, are uneven. The short jobs they
     take are optional to the search: left out, they cost what they take at full use of the slots.
@@ -346,5 +374,12 @@ def _head_and_tail(ordered: Steps, groups: int, settings: _Settings, parts: int)
     rest = np.flatnonzero(~placed)
     if rest.size > 0:
         end = int((starts[placed] + ordered[placed]).max())
-        starts[rest] = end + rule_starts("slack", ordered[rest], size, settings.alpha)
+        tails = [
+            rule_starts("slack", ordered[rest], size, settings.alpha),
+            _pairs(ordered[rest], size, settings.alpha, settings.externality_weight),
+        ]
+        starts[rest] = end + min(
+            tails,
+            key=lambda tail: _candidate(tail, ordered[rest], size, "tail").score(settings.externality_weight),
+        )
     return starts
