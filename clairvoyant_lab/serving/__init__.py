@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from clairvoyant_lab.serving.client import ProxyClient as ProxyClient
     from clairvoyant_lab.serving.config import ProxySettings as ProxySettings
     from clairvoyant_lab.serving.proxy import Proxy as Proxy
+    from clairvoyant_lab.serving.threaded import ThreadedEmulator as ThreadedEmulator
     from clairvoyant_lab.serving.threaded import ThreadedStack as ThreadedStack
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Proxy",
     "ProxyClient",
     "ProxySettings",
+    "ThreadedEmulator",
     "ThreadedStack",
 ]
 
@@ -34,6 +36,7 @@ __getattr__ = lazy_names(
         "Proxy": "proxy",
         "ProxyClient": "client",
         "ProxySettings": "config",
+        "ThreadedEmulator": "threaded",
         "ThreadedStack": "threaded",
     },
 )

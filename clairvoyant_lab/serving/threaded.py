@@ -15,12 +15,82 @@ from clairvoyant_lab.serving.config import ProxySettings
 from clairvoyant_lab.serving.forecast import Predicting
 from clairvoyant_lab.serving.proxy import Proxy, load_model
 
-__all__ = ["ThreadedStack"]
+__all__ = ["ThreadedEmulator", "ThreadedStack"]
 
 T = TypeVar("T")
 
 
-class ThreadedStack:
+class _LoopThread:
+    """An event loop in a thread; a context manager that starts and stops what lives on it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="clairvoyant-loop", daemon=True)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.call(self._stop())
+        finally:
+            self._end()
+
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float = 60.0) -> T:
+        """Run a coroutine on the loop and return its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
+
+    def _open(self) -> None:
+        self._thread.start()
+        try:
+            self.call(self._start())
+        except BaseException:
+            self._end()
+            raise
+
+    async def _start(self) -> None:
+        """Start what lives on the loop."""
+
+    async def _stop(self) -> None:
+        """Stop what lives on the loop."""
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=10.0)
+        self._loop.close()
+
+
+class ThreadedEmulator(_LoopThread):
+    """Runs an `Emulator`; a context manager.
+
+    Parameters
+    ----------
+    **options
+        As for `Emulator`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self._options = options
+        self.emulator: Emulator
+
+    def __enter__(self) -> ThreadedEmulator:
+        self._open()
+        return self
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return self.emulator.url
+
+    async def _start(self) -> None:
+        self.emulator = Emulator(**self._options)
+        await self.emulator.start()
+
+    async def _stop(self) -> None:
+        await self.emulator.stop()
+
+
+class ThreadedStack(_LoopThread):
     """Runs a proxy in front of a backend; a context manager.
 
     Parameters
@@ -39,7 +109,7 @@ class ThreadedStack:
     Attributes
     ----------
     proxy : Proxy
-        Lives on the other thread: read it, or use `call`.
+        Lives on the other thread: read it, or use `call(coroutine)`.
     emulator : Emulator or None
     """
 
@@ -52,13 +122,12 @@ class ThreadedStack:
         policy: SerialPolicy | None = None,
         **settings: Any,
     ) -> None:
+        super().__init__()
         self._backend = backend
         self._emulator_options = {} if emulator is None else emulator
         self._predictor = predictor
         self._policy = policy
         self._settings = {"port": 0, **settings}
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="clairvoyant-stack", daemon=True)
         self.emulator: Emulator | None = None
         self.proxy: Proxy
 
@@ -76,25 +145,8 @@ class ThreadedStack:
         return self.emulator.url
 
     def __enter__(self) -> ThreadedStack:
-        self._thread.start()
-        try:
-            self.call(self._start())
-        except BaseException:
-            self._end()
-            raise
+        self._open()
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self.call(self._stop())
-        finally:
-            self._end()
-
-    def call(self, work: Coroutine[Any, Any, T], timeout_s: float = 60.0) -> T:
-        """Run a coroutine on the stack's loop and return its result."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout_s)
 
     async def _start(self) -> None:
         backend = self._backend
@@ -116,8 +168,3 @@ class ThreadedStack:
         await self.proxy.stop(grace_s=0.0)
         if self.emulator is not None:
             await self.emulator.stop()
-
-    def _end(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout=10.0)
-        self._loop.close()

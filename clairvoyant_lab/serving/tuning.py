@@ -60,12 +60,12 @@ class Tuner:
         """Look once; True if τ was changed."""
         if self.mode == "fixed":
             return False
-        value = await self._calibrated() if self.mode == "calibrated" else self._by_the_paper()
-        if value is None:
-            return False
         policy = self._proxy.line.policy
-        current = policy.starvation_timeout_s
-        if current is not None and abs(value - current) <= 0.05 * current:
+        wanted = await self._calibrated(policy) if self.mode == "calibrated" else self._by_the_paper(policy)
+        if wanted is None or wanted.starvation_timeout_s == policy.starvation_timeout_s:
+            return False
+        current, value = policy.starvation_timeout_s, wanted.starvation_timeout_s
+        if current is not None and value is not None and abs(value - current) <= 0.05 * current:
             return False
         self._proxy.line.set_policy(policy.with_timeout(value))
         self._proxy.events.publish(
@@ -73,17 +73,18 @@ class Tuner:
         )
         return True
 
-    def _by_the_paper(self) -> float | None:
-        return paper_tau(list(self._proxy.history.short_service_s))
+    def _by_the_paper(self, policy: SerialPolicy) -> SerialPolicy | None:
+        value = paper_tau(list(self._proxy.history.short_service_s))
+        return None if value is None else policy.with_timeout(value)
 
-    async def _calibrated(self) -> float | None:
+    async def _calibrated(self, policy: SerialPolicy) -> SerialPolicy | None:
         history = self._proxy.history
         done = history.outcomes["done"]
-        # the first time with enough requests, then after every tenth of the window
+        # the first time with enough requests, then after as many again
         if len(history.recent) < LEAST_FOR_CALIBRATION or done - self._calibrated_at < LEAST_FOR_CALIBRATION:
             return None
         self._calibrated_at = done
-        records, policy = list(history.recent), self._proxy.line.policy
+        records = list(history.recent)
         return await asyncio.get_running_loop().run_in_executor(None, _calibrate, records, policy)
 
     async def _run(self) -> None:
@@ -95,7 +96,10 @@ class Tuner:
                 log.warning("τ could not be set (%s: %s); it stays", type(error).__name__, error)
 
 
-def _calibrate(records: list[Finished], policy: SerialPolicy) -> float | None:
+def _calibrate(records: list[Finished], policy: SerialPolicy) -> SerialPolicy:
+    """The advised policy on the recent traffic, with the predictions it had; τ None is no limit."""
     from clairvoyant_lab.advice import calibrate_tau
 
-    return float(calibrate_tau(window_trace(records), policy=policy).starvation_timeout_s)
+    return calibrate_tau(
+        window_trace(records), policy=policy, promotion=policy.promotion, accuracy=None
+    ).policy

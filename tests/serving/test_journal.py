@@ -365,3 +365,19 @@ def test_the_pace_is_learnt_and_forgets() -> None:
     for _ in range(5):
         same.learn(10, 1.0)
     assert same.expected_s(20) == pytest.approx(2.0)
+
+
+async def test_tau_calibrated_comes_from_the_recent_traffic(make_stack: Any) -> None:
+    stack = await make_stack(tau_mode="calibrated", starvation_timeout_s=0.001)
+    assert not await stack.proxy.tuner.tune(), "too little seen yet"
+    rng = np.random.default_rng(2)
+    arrival = np.cumsum(rng.exponential(8.0, 400))
+    for k in range(400):
+        long = bool(rng.random() < 0.5)
+        service, tokens, p = (8.9, 900, 0.9) if long else (3.5, 50, 0.1)
+        stack.proxy.history.recent.append(finished(k, float(arrival[k]), service, p, tokens))
+    stack.proxy.history.outcomes["done"] += 400
+    assert await stack.proxy.tuner.tune()
+    timeout = stack.proxy.line.policy.starvation_timeout_s
+    assert timeout is None or timeout > 3.0, "a tau that promotes everyone is no advice"
+    assert not await stack.proxy.tuner.tune(), "not again before as many have come"

@@ -1,0 +1,290 @@
+"""Short requests behind long ones, over real HTTP: what the proxy's order is worth on a real backend.
+
+One short request runs; then short and long ones come at once, in random order. Each policy gets the same
+requests in the same order, through a proxy of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clairvoyant_lab.bench.report import BenchReport, BenchSample
+from clairvoyant_lab.errors import BackendError, ParameterError
+from clairvoyant_lab.lengths import LengthClass
+from clairvoyant_lab.scheduling.serial import serial_policy
+from clairvoyant_lab.simulation.serial import simulate_serial
+from clairvoyant_lab.simulation.trace import Trace
+
+if TYPE_CHECKING:
+    import httpx
+
+    from clairvoyant_lab.serving.forecast import Predicting
+
+__all__ = ["PROMPTS_LONG", "PROMPTS_SHORT", "bench_emulated_burst", "bench_overtaking", "with_oracle"]
+
+PROMPTS_SHORT = (
+    "What is the capital of France?",
+    "Is water wet? Answer yes or no.",
+    "Translate 'bread' to Spanish.",
+    "What is 7 times 8?",
+    "Name one colour of the rainbow.",
+    "Who wrote Hamlet?",
+)
+PROMPTS_LONG = (
+    "Write a detailed essay about the history of trains, with an introduction and a conclusion.",
+    "Write a long story about a lighthouse keeper and a storm.",
+    "Write a complete Python program with functions and comments that manages a library of books.",
+    "Write a comprehensive guide to growing tomatoes, step by step, with sections for each month.",
+    "Generate a detailed travel plan of two weeks through Italy, day by day.",
+    "Write a blog post about how computers work, with many examples.",
+)
+
+
+@dataclass
+class _Timed:
+    long: bool
+    service_s: float
+    wait_s: float
+    sojourn_s: float
+    promoted: bool
+
+
+def bench_overtaking(
+    backend_url: str,
+    policies: Sequence[str] = ("fcfs", "sjf_tokens"),
+    *,
+    n_short: int = 6,
+    n_long: int = 6,
+    short_cap: int | None = 12,
+    long_cap: int | None = 300,
+    runs: int = 3,
+    predictor: Predicting | None = None,
+    speedup: float = 1.0,
+    emulated_tokens: tuple[int, int] | None = None,
+    seed: int = 0,
+    timeout_s: float = 900.0,
+) -> BenchReport:
+    """Measure a burst of short and long requests behind one that runs, under each policy.
+
+    Parameters
+    ----------
+    backend_url : str
+        An OpenAI-compatible serial backend, such as `LocalServer().url`.
+    policies : sequence of str
+        The first is the base of all cuts.
+    n_short, n_long : int
+        Requests of each kind in the burst.
+    short_cap, long_cap : int or None
+        `max_tokens`; with None the model decides, and the prompts alone tell the proxy.
+    runs : int
+        Repetitions, each in a random order of its own that all policies share.
+    predictor : Predicting, optional
+        Instead of the default model.
+    speedup : float
+        Of an emulated backend: times are multiplied by it.
+    emulated_tokens : (int, int), optional
+        Lengths of short and long answers that an emulated backend is asked for.
+    seed : int
+        Orders of arrival.
+    timeout_s : float
+        For one answer, waiting included.
+
+    Returns
+    -------
+    BenchReport
+        Times in seconds from the burst's arrival; the request that ran before it is not in it.
+
+    Raises
+    ------
+    BackendError
+        If an answer fails.
+    """
+    if min(n_short, n_long) < 0 or n_short + n_long < 1 or runs < 1:
+        raise ParameterError("n_short", (n_short, n_long, runs), "give counts, and 1 run or more")
+    from clairvoyant_lab.serving import ThreadedStack
+    from clairvoyant_lab.serving.proxy import load_model
+
+    model = load_model("sharegpt-rich") if predictor is None else predictor
+    samples = []
+    for run in range(runs):
+        order = np.random.default_rng([seed, run]).permutation([False] * n_short + [True] * n_long)
+        bodies = _bodies(order, short_cap, long_cap, emulated_tokens)
+        for policy in policies:
+            with ThreadedStack(backend_url, predictor=model, policy=serial_policy(policy)) as stack:
+                began = time.monotonic()
+                timed = asyncio.run(_burst(stack.url, bodies, order, speedup, timeout_s))
+                makespan = (time.monotonic() - began) * speedup
+            samples.append(_sample(policy, run, timed, makespan))
+    parameters = {
+        "n_short": n_short,
+        "n_long": n_long,
+        "short_cap": short_cap,
+        "long_cap": long_cap,
+        "seed": seed,
+    }
+    mode = "live" if emulated_tokens is None else "emulate"
+    return BenchReport("burst", mode, backend_url, tuple(samples), parameters)
+
+
+def bench_emulated_burst(
+    profile: str = "m1",
+    policies: Sequence[str] = ("fcfs", "sjf_tokens"),
+    *,
+    n_short: int = 6,
+    n_long: int = 6,
+    short_tokens: int = 60,
+    long_tokens: int = 900,
+    capped: bool = False,
+    runs: int = 3,
+    speedup: float = 50.0,
+    seed: int = 0,
+) -> BenchReport:
+    """`bench_overtaking` on an emulated backend at a profile's pace: real HTTP, in a fraction of the time.
+
+    Parameters
+    ----------
+    profile : str
+        Machine whose pace is kept.
+    short_tokens, long_tokens : int
+        Lengths of the answers.
+    capped : bool
+        Tell the proxy by `max_tokens`; else the prompts alone tell it.
+    speedup : float
+        Times faster than the machine; the report's times are the machine's.
+    policies, n_short, n_long, runs, seed
+        As for `bench_overtaking`.
+    """
+    from clairvoyant_lab.serving.threaded import ThreadedEmulator
+
+    caps = (short_tokens, long_tokens) if capped else (None, None)
+    with ThreadedEmulator(profile=profile, speedup=speedup) as backend:
+        report = bench_overtaking(
+            backend.url,
+            policies,
+            n_short=n_short,
+            n_long=n_long,
+            short_cap=caps[0],
+            long_cap=caps[1],
+            runs=runs,
+            speedup=speedup,
+            emulated_tokens=(short_tokens, long_tokens),
+            seed=seed,
+        )
+    return BenchReport(report.kind, "emulate", profile, report.samples, report.parameters)
+
+
+def with_oracle(report: BenchReport, base: str) -> BenchReport:
+    """Add what the oracle's order would have given with the service times measured under one policy.
+
+    Parameters
+    ----------
+    report : BenchReport
+        Of `bench_overtaking`.
+    base : str
+        The policy whose measured service times are used.
+    """
+    added = []
+    for sample in report.samples:
+        if sample.policy != base:
+            continue
+        service = sample.sojourn_s - sample.wait_s
+        # the burst waits for what runs; the soonest start is when that ended
+        head = float(sample.wait_s.min())
+        trace = Trace.from_arrays(np.zeros(service.size), service, length_class=sample.length_class)
+        run = simulate_serial(trace, serial_policy("oracle"))
+        added.append(
+            BenchSample(
+                policy="oracle",
+                run=sample.run,
+                length_class=sample.length_class,
+                wait_s=run.wait_s + head,
+                sojourn_s=run.sojourn_s + head,
+                promoted=np.zeros(service.size, dtype=np.bool_),
+                makespan_s=float(run.sojourn_s.max()) + head,
+            )
+        )
+    return BenchReport(report.kind, report.mode, report.profile, (*report.samples, *added), report.parameters)
+
+
+def _bodies(
+    order: Any, short_cap: int | None, long_cap: int | None, emulated: tuple[int, int] | None
+) -> list[dict[str, Any]]:
+    counts = [0, 0]
+    bodies = []
+    for long in order:
+        kind = int(long)
+        prompts, cap = (PROMPTS_LONG, long_cap) if long else (PROMPTS_SHORT, short_cap)
+        text = prompts[counts[kind] % len(prompts)]
+        counts[kind] += 1
+        body: dict[str, Any] = {
+            "model": "default",
+            "messages": [{"role": "user", "content": text}],
+            "stream": True,
+            "temperature": 0.0,
+        }
+        if cap is not None:
+            # llama.cpp's own field: the answer fills its cap, so that all policies do the same work
+            body |= {"max_tokens": cap, "ignore_eos": True}
+        if emulated is not None:
+            body["emulate"] = {"tokens": emulated[kind]}
+        bodies.append(body)
+    return bodies
+
+
+async def _burst(
+    url: str, bodies: list[dict[str, Any]], order: Any, speedup: float, timeout_s: float
+) -> list[_Timed]:
+    import httpx
+
+    limits = httpx.Limits(max_connections=len(bodies) + 2)
+    async with httpx.AsyncClient(base_url=url, timeout=timeout_s, limits=limits, trust_env=False) as client:
+        first = dict(bodies[0]) | {"messages": [{"role": "user", "content": PROMPTS_SHORT[0]}]}
+        first |= {"max_tokens": 12}
+        running = asyncio.create_task(_ask(client, first, False, speedup))
+        while (await client.get("/clairvoyant/state")).json()["running"] == 0 and not running.done():
+            await asyncio.sleep(0.005)
+        tasks = []
+        for body, long in zip(bodies, order, strict=True):
+            tasks.append(asyncio.create_task(_ask(client, body, bool(long), speedup)))
+            await asyncio.sleep(0.001)  # so that they arrive in the order that was drawn
+        await running
+        return list(await asyncio.gather(*tasks))
+
+
+async def _ask(client: httpx.AsyncClient, body: dict[str, Any], long: bool, speedup: float) -> _Timed:
+    import httpx
+
+    began = time.monotonic()
+    try:
+        async with client.stream("POST", "/v1/chat/completions", json=body) as response:
+            if response.status_code != 200:
+                raise BackendError(f"{response.status_code} from {client.base_url}")
+            wait_s = float(response.headers["x-clairvoyant-queue-wait-ms"]) / 1000.0
+            promoted = response.headers["x-clairvoyant-promoted"] == "true"
+            async for _ in response.aiter_raw():
+                pass
+    except httpx.HTTPError as error:
+        raise BackendError(f"an answer from {client.base_url} failed ({error!r})") from error
+    sojourn_s = time.monotonic() - began
+    return _Timed(
+        long, (sojourn_s - wait_s) * speedup, min(wait_s, sojourn_s) * speedup, sojourn_s * speedup, promoted
+    )
+
+
+def _sample(policy: str, run: int, timed: list[_Timed], makespan_s: float) -> BenchSample:
+    classes = [int(LengthClass.LONG if item.long else LengthClass.SHORT) for item in timed]
+    return BenchSample(
+        policy=policy,
+        run=run,
+        length_class=np.array(classes, dtype=np.int8),
+        wait_s=np.array([item.wait_s for item in timed]),
+        sojourn_s=np.array([item.sojourn_s for item in timed]),
+        promoted=np.array([item.promoted for item in timed]),
+        makespan_s=makespan_s,
+    )
