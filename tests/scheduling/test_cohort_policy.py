@@ -244,3 +244,20 @@ def test_the_schedule_is_measured_like_any_other():
     assert measured.unfair_steps == 0
     assert measured.over_capacity_step is None
     assert measured.makespan_steps == run.makespan_steps
+
+
+def test_a_frontier_has_no_beaten_point_and_draws():
+    from clairvoyant_lab.figures.cohort import frontier_chart
+    from clairvoyant_lab.scheduling.cohort_frontier import cohort_frontier
+
+    frontier = cohort_frontier(table_1_lengths(3), 50, 300, effort=0.02)
+    assert (np.diff(frontier.makespan_steps) > 0).all()
+    assert (np.diff(frontier.externality) < 0).all()
+    assert frontier.makespan_steps[0] >= frontier.lower_bound_steps
+    assert frontier.externality[-1] == 0  # LJF's point, or a faster one without externality
+    assert frontier.makespan_steps[-1] <= frontier.simple["ljf"][0]
+    assert len(frontier.to_frame()) == frontier.makespan_steps.size + len(frontier.simple)
+    figure = frontier_chart(frontier)
+    assert list(figure.data[0].y) == frontier.makespan_steps.tolist()
+    with pytest.raises(ParameterError, match=r"externality_weights\[1\]"):
+        cohort_frontier([3, 2], 2, 1, externality_weights=[0, -1])
