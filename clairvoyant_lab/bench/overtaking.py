@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -25,8 +26,19 @@ if TYPE_CHECKING:
     import httpx
 
     from clairvoyant_lab.serving.forecast import Predicting
+    from clairvoyant_lab.serving.replies import QueueState
 
-__all__ = ["PROMPTS_LONG", "PROMPTS_SHORT", "bench_emulated_burst", "bench_overtaking", "with_oracle"]
+__all__ = [
+    "PROMPTS_LONG",
+    "PROMPTS_SHORT",
+    "bench_emulated_burst",
+    "bench_overtaking",
+    "queue_snapshot",
+    "send_mixed_traffic",
+    "with_oracle",
+]
+
+T = TypeVar("T")
 
 PROMPTS_SHORT = (
     "What is the capital of France?",
@@ -118,7 +130,7 @@ def bench_overtaking(
         for policy in policies:
             with ThreadedStack(backend_url, predictor=model, policy=serial_policy(policy)) as stack:
                 began = time.monotonic()
-                timed = asyncio.run(_burst(stack.url, bodies, order, speedup, timeout_s))
+                timed = run_apart(_burst(stack.url, bodies, order, speedup, timeout_s))
                 makespan = (time.monotonic() - began) * speedup
             samples.append(_sample(policy, run, timed, makespan))
     parameters = {
@@ -210,6 +222,109 @@ def with_oracle(report: BenchReport, base: str) -> BenchReport:
             )
         )
     return BenchReport(report.kind, report.mode, report.profile, (*report.samples, *added), report.parameters)
+
+
+def send_mixed_traffic(
+    proxy_url: str,
+    n: int = 48,
+    *,
+    at_once: int = 6,
+    emulated: bool = False,
+    short_cap: int | None = 12,
+    long_cap: int | None = 300,
+    seed: int = 0,
+) -> int:
+    """Send short and long requests in random order, some at a time, and wait for them; returns how many.
+
+    Parameters
+    ----------
+    proxy_url : str
+        A running proxy.
+    n : int
+        Requests, half of them long.
+    at_once : int
+        How many clients ask at the same time.
+    emulated : bool
+        The backend is an emulator: it is told the lengths (60 and 900 tokens) and the proxy gets no caps.
+    short_cap, long_cap : int or None
+        Caps on a real backend.
+    seed : int
+        Order.
+    """
+    order = np.random.default_rng(seed).permutation([False] * (n - n // 2) + [True] * (n // 2))
+    bodies = _bodies(order, *_lengths(emulated, short_cap, long_cap))
+
+    async def work() -> None:
+        import httpx
+
+        left = iter(zip(bodies, order, strict=True))
+        limits = httpx.Limits(max_connections=at_once + 1)
+        async with httpx.AsyncClient(
+            base_url=proxy_url, timeout=600.0, limits=limits, trust_env=False
+        ) as http:
+
+            async def one_client() -> None:
+                for body, long in left:
+                    await _ask(http, body, bool(long), 1.0)
+
+            await asyncio.gather(*(one_client() for _ in range(at_once)))
+
+    run_apart(work())
+    return len(bodies)
+
+
+def queue_snapshot(
+    proxy_url: str,
+    n_short: int = 2,
+    n_long: int = 3,
+    *,
+    emulated: bool = False,
+    short_cap: int | None = 12,
+    long_cap: int | None = 300,
+    seed: int = 0,
+) -> QueueState:
+    """Let some requests wait behind one that runs, look at the queue, and wait for the answers.
+
+    Parameters are those of `send_mixed_traffic`.
+    """
+    from clairvoyant_lab.serving import AsyncProxyClient
+
+    order = np.random.default_rng(seed).permutation([False] * n_short + [True] * n_long)
+    bodies = _bodies([True, *order], *_lengths(emulated, short_cap, long_cap))
+
+    async def work() -> QueueState:
+        import httpx
+
+        async with (
+            httpx.AsyncClient(base_url=proxy_url, timeout=600.0, trust_env=False) as http,
+            AsyncProxyClient(proxy_url) as client,
+        ):
+            tasks = []
+            for body, long in zip(bodies, [True, *order], strict=True):
+                tasks.append(asyncio.create_task(_ask(http, body, bool(long), 1.0)))
+                deadline = time.monotonic() + 10.0
+                while time.monotonic() < deadline:
+                    state = await client.state()
+                    if state.waiting + state.running >= len(tasks) or tasks[0].done():
+                        break
+                    await asyncio.sleep(0.002)
+            queue = await client.queue()
+            await asyncio.gather(*tasks)
+            return queue
+
+    return run_apart(work())
+
+
+def run_apart(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end on a loop of its own, also where one runs already (a notebook's kernel)."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
+def _lengths(
+    emulated: bool, short_cap: int | None, long_cap: int | None
+) -> tuple[int | None, int | None, tuple[int, int] | None]:
+    return (None, None, (60, 900)) if emulated else (short_cap, long_cap, None)
 
 
 def _bodies(
