@@ -135,7 +135,7 @@ def _rich(engine: Any, prompt: str) -> tuple[list[Contribution], float, float]:
     typical = np.array(engine.info.form["typical"], np.float32)
     scores = linear.scores([ids])[0]
     row = np.concatenate([features[0], scores])
-    if engine.form == "fast":
+    if engine.form == "fast" or engine.info.form.get("trees") is False:
         lines = np.array(engine.info.form["fast_lines"], np.float64)
         mix = np.array(engine.info.form["mix"], np.float64)
         pushes = np.zeros(row.size)

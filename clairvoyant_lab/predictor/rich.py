@@ -63,8 +63,9 @@ class TrainedRich:
     ----------
     linear : LinearScores
         Stage one: two scores a prompt.
-    trees : xgboost.XGBClassifier
-        Stage two: Long against Short, on `RICH_NAMES` and the scores.
+    trees : xgboost.XGBClassifier or None
+        Stage two: Long against Short, on `RICH_NAMES` and the scores. None where the scores were taken over
+        from another model: a few hundred rows support a weighted sum of two scores, no trees.
     lines : ndarray of float64, shape (3, 2)
         Stage three: probabilities are the softmax of intercept + slope · margin.
     mix, fast_lines : ndarray of float64, shapes (2,) and (3, 2)
@@ -98,6 +99,8 @@ class TrainedRich:
         self, features: NDArray[np.float32], ids: Sequence[NDArray[np.int32]]
     ) -> NDArray[np.float32]:
         """Class probabilities of scanned prompts (`ngrams.scan_many`), shape (n, 3)."""
+        if self.trees is None:
+            return softmax_lines(self.linear.scores(ids) @ self.mix, self.lines)
         rows = np.column_stack([features, self.linear.scores(ids)])
         return softmax_lines(margin_of(self.trees, rows), self.lines)
 
@@ -171,7 +174,8 @@ def train_rich(
         Class bounds in tokens.
     base : LinearScores, optional
         Scores of a model that was trained on much other traffic (`rich_engine.read_linear`), taken over
-        as they are: a few hundred rows of one's own then fit the trees and the probabilities only.
+        as they are: a few hundred rows of one's own then fit only how the two scores are weighed, and the
+        probabilities.
     **hyper
         Settings instead of `RICH_HYPER`.
 
@@ -210,21 +214,22 @@ def _fit(
     base: LinearScores | None = None,
 ) -> TrainedRich:
     one = fit_stage_one(table, seed, settings, base)
+    mix = _fit_mix(one.scores, one.classes)
+    fast_lines = _fit_lines(one.scores @ mix, one.classes)
     # The lines are fitted on margins of trees that did not see the row, as the scores were.
     unseen = np.empty(one.classes.size, np.float32)
-    for k in range(N_FOLDS):
+    for k in range(N_FOLDS if base is None else 0):
         rest = one.fold == k
         trees = _fit_margin(one.rows[~rest], one.classes[~rest], seed, settings)
         unseen[rest] = margin_of(trees, one.rows[rest])
-    mix = _fit_mix(one.scores, one.classes)
     means = [float(one.tokens[one.classes == k].mean()) for k in range(3)]
     first = np.flatnonzero(table.opens)
     return TrainedRich(
         linear=one.linear,
-        trees=_fit_margin(one.rows, one.classes, seed, settings),
-        lines=_fit_lines(unseen, one.classes),
+        trees=None if base is not None else _fit_margin(one.rows, one.classes, seed, settings),
+        lines=fast_lines if base is not None else _fit_lines(unseen, one.classes),
         mix=mix,
-        fast_lines=_fit_lines(one.scores @ mix, one.classes),
+        fast_lines=fast_lines,
         metrics=dict(metrics),
         class_mean_tokens=(means[0], means[1], means[2]),
         class_bounds=bounds,

@@ -51,6 +51,8 @@ def export_rich(
     ExportParityError
         If the file's probabilities differ from the trained model's by 1e-5 or more.
     """
+    from onnx import numpy_helper
+
     info = ModelInfo(
         name=name if name is not None else path.stem,
         schema=RICH,
@@ -67,19 +69,29 @@ def export_rich(
             "mix": trained.mix.tolist(),
             "fast_lines": trained.fast_lines.tolist(),
             "typical": _typical(trained),
+            **({"trees": False} if trained.trees is None else {}),
         },
     )
     width = len(RICH_NAMES)
     nodes, initializers = score_nodes(trained.linear)
-    nodes.append(make_node("Concat", ["features", "scores"], ["rows"], axis=1))
-    nodes.append(margin_node(trained.trees, width + SCORES, "rows", "margin"))
+    if trained.trees is None:
+        mix = trained.mix.astype(np.float32).reshape(SCORES, 1)
+        initializers.append(numpy_helper.from_array(mix, "mix"))
+        nodes.append(make_node("MatMul", ["scores", "mix"], ["margin"]))
+    else:
+        nodes.append(make_node("Concat", ["features", "scores"], ["rows"], axis=1))
+        nodes.append(margin_node(trained.trees, width + SCORES, "rows", "margin"))
     class_nodes, class_constants = _class_nodes(trained.lines)
     data = build_model(
         [*nodes, *class_nodes], rich_inputs(), [*initializers, *class_constants], info.to_metadata()
     )
 
     # Every training prompt through both; then threshold and random rows, with the ids of real prompts.
-    features = parity_rows(trained.trees, _with_scores(trained), trained.seed)[:, :width]
+    known = trained.training_rows
+    if trained.trees is None:
+        features = np.concatenate([known, known[::-1]])
+    else:
+        features = parity_rows(trained.trees, _with_scores(trained), trained.seed)[:, :width]
     rng = np.random.default_rng(trained.seed)
     n = len(trained.training_ids)
     chosen = np.concatenate([np.arange(n), rng.integers(0, n, len(features) - n)])

@@ -114,7 +114,8 @@ def test_shape_counts_of_a_known_prompt() -> None:
 def test_it_learns_what_words_tell(trained: TrainedRich) -> None:
     assert trained.metrics["ranking_accuracy"] > 0.95
     p = trained.predict_proba(["Name rust in one word.", "Write a long story on the sea in 2000 words."])
-    assert p[1, 2] > 0.8 > p[0, 0] - 0.2
+    assert p[1, 2] > 0.6
+    assert p[0, 0] > 0.6
     assert p[0, 2] < 0.05
     assert np.allclose(p.sum(axis=1), 1, atol=1e-6)
 
@@ -202,6 +203,28 @@ def test_works_with_240_rows() -> None:
     few = train_rich([prompts[row] for row in train], tokens[train], test_fraction=None)
     p = few.predict_proba([prompts[row] for row in rest])
     assert cl.ranking_accuracy(p[:, 2], tokens[rest]) > 0.93
+
+
+def test_240_rows_of_other_traffic_on_the_scores_of_a_committed_model(tmp_path: Path) -> None:
+    from clairvoyant_lab.paths import models_dir
+    from clairvoyant_lab.predictor.rich_engine import read_linear
+
+    prompts, tokens, _ = corpus(1000, seed=5)
+    base = read_linear(models_dir() / "sharegpt-rich.onnx")
+    adapted = train_rich(prompts[:240], tokens[:240], base=base, test_fraction=None)
+    p = adapted.predict_proba(prompts[240:])
+    zero_shot = cl.LengthPredictor.load("sharegpt-rich").predict_proba(prompts[240:])
+    gained = cl.ranking_accuracy(p[:, 2], tokens[240:]) - cl.ranking_accuracy(zero_shot[:, 2], tokens[240:])
+    assert gained > -0.02
+    classes = cl.classify_lengths(tokens[240:])
+    right = [(table.argmax(axis=1) == classes).mean() for table in (p, zero_shot)]
+    assert right[0] > right[1]
+    assert adapted.export_onnx(tmp_path / "adapted.onnx").max_abs_difference < 1e-5
+    loaded = cl.LengthPredictor.load(tmp_path / "adapted.onnx")
+    assert np.abs(loaded.predict_proba(prompts[240:300]) - p[:60]).max() < 1e-5
+    why = loaded.explain(prompts[300])
+    pushed = sum(item.push for item in why.contributions)
+    assert why.typical_log_odds + pushed == pytest.approx(why.log_odds, abs=1e-4)
 
 
 def test_bad_rows_and_settings_are_refused() -> None:
