@@ -9,7 +9,9 @@ A file is a list of blocks, one a table, figure or section:
     tolerance = 0.3                         # in the cell's unit, or
     relative = 0.05                         # as a fraction of the published value (the larger counts)
     why = "five seeds"                      # why that much
-    how = "clairvoyant-lab ..."             # gets ours where it is not run here; default: the ledger itself
+    how = "clairvoyant-lab ..."             # gets ours where it is not run here; default: the ledger itself;
+                                            # {row} stands for the first part of a cell's name
+    needs = "an Apple M1"                   # what that takes
     reason = "..."                          # what is known to make ours differ
     labels = { "cs2_0.5" = "C_s² = 0.5" }   # words for parts of cell names
     [block.cells]
@@ -61,13 +63,14 @@ _BLOCK_FIELDS = {
     "relative",
     "why",
     "how",
+    "needs",
     "reason",
     "labels",
     "cells",
 }
 _CELL_FIELDS = {
     *("text", "value", "upper", "unit", "relation", "tolerance", "relative", "why", "how", "reason"),
-    *("cell", "decimals", "spread", "same_as"),
+    *("needs", "cell", "decimals", "spread", "same_as"),
 }
 # words for parts of cell names that many tables share; a block's labels come first
 _WORDS = {
@@ -184,7 +187,7 @@ def _read_block(block: dict[str, Any], paper: str, source: str, row: int) -> lis
         printed = _printed(cell, source, row, name)
         settings: dict[str, Any] = {
             key: block[key]
-            for key in ("unit", "tolerance", "relative", "why", "how", "reason")
+            for key in ("unit", "tolerance", "relative", "why", "how", "needs", "reason")
             if key in block
         }
         settings.update(cell)
@@ -205,7 +208,8 @@ def _read_block(block: dict[str, Any], paper: str, source: str, row: int) -> lis
                 tolerance=max(float(settings.get("tolerance", 0.0)), relative * abs(value)),
                 tolerance_why=settings.get("why", ""),
                 decimals=int(printed["decimals"]),
-                how=settings.get("how", "clairvoyant-lab ledger"),
+                how=settings.get("how", "clairvoyant-lab ledger").replace("{row}", name.split(".")[0]),
+                needs=settings.get("needs", ""),
                 reason=settings.get("reason", ""),
                 same_as=cell.get("same_as", ""),
             )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 
 from clairvoyant_lab.errors import unknown_name
+from clairvoyant_lab.papers.derived import derive
 from clairvoyant_lab.papers.ledger import Ledger, Measured, ledger_table
 from clairvoyant_lab.papers.published import load_published
 
@@ -38,7 +39,7 @@ def measure_all(
     Returns
     -------
     list of Measured
-        In the order of the topics.
+        In the order of the topics, then what follows from them (`papers.derived`), if all topics ran.
 
     Raises
     ------
@@ -54,6 +55,8 @@ def measure_all(
         if tell is not None:
             tell(topic)
         measured.extend(import_module(f"clairvoyant_lab.papers.{topic}").measure(fast=fast, seed=seed))
+    if topics is None:
+        measured.extend(derive(measured))
     return measured
 
 

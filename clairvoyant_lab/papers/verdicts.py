@@ -69,6 +69,8 @@ class Published:
         The command that gets our number where it can't be had here.
     reason : str
         What is known to make it differ; shown only if it does.
+    needs : str
+        What it takes to run it; shown where it was not run.
     same_as : str
         Key of the number that this one repeats; without a measurement of its own it takes that one's.
     """
@@ -88,6 +90,7 @@ class Published:
     decimals: int = 0
     how: str = ""
     reason: str = ""
+    needs: str = ""
     same_as: str = ""
 
     @property
@@ -250,7 +253,7 @@ def judge(
     """
     clash = "; ".join(f"{item.cells}: {item.detail}" for item in contradictions)
     if measured is None or not measured.ran:
-        why = (measured.note if measured is not None else "") or published.reason
+        why = (measured.note if measured is not None else "") or published.needs
         how = measured.how if measured is not None else published.how
         if clash:
             again = f"; ours by: {how}" if how else ""
