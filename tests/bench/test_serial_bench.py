@@ -14,6 +14,7 @@ from clairvoyant_lab.bench import bench_burst, bench_poisson, bench_replay
 from clairvoyant_lab.bench.live import bench_live_burst
 from clairvoyant_lab.bench.simulated import trace_at_load
 from clairvoyant_lab.cli.app import app
+from clairvoyant_lab.serving.threaded import ThreadedEmulator, ThreadedStack
 from clairvoyant_lab.simulation.workloads import paper_mix, poisson_trace
 
 SHORT, LONG = cl.LengthClass.SHORT, cl.LengthClass.LONG
@@ -68,6 +69,27 @@ def test_bad_benchmarks_are_named(call: object, field: str) -> None:
 def test_nothing_at_the_url_is_an_error_of_ours() -> None:
     with pytest.raises(cl.BackendError, match="nothing answers"):
         bench_live_burst("http://127.0.0.1:9", 1, 1, runs=1)
+
+
+def test_a_live_burst_sets_each_policy_on_the_proxy_and_puts_the_old_one_back() -> None:
+    with ThreadedStack(emulator={"profile": "rtx4090-gemma", "speedup": 200.0}) as stack:
+        with cl.ProxyClient(stack.url) as client:
+            client.set_policy("sjf_tokens", 7.0)
+            report = bench_live_burst(stack.url, 4, 4, ("fcfs", "sjf"), runs=1)
+            after = client.state().policy
+        assert (after.name, after.starvation_timeout_s) == ("sjf_tokens", 7.0)
+    assert report.policies == ("fcfs", "sjf")
+    assert [sample.sojourn_s.size for sample in report.samples] == [8, 8]
+    assert all(sample.failed == 0 for sample in report.samples)
+    short, long = (report.percentile("sjf", c, 50).item() for c in (SHORT, LONG))
+    assert short < long
+
+
+def test_a_live_burst_on_a_plain_backend_is_measured_once() -> None:
+    with ThreadedEmulator(profile="rtx4090-gemma", speedup=200.0) as backend:
+        report = bench_live_burst(backend.url, 2, 2, ("fcfs", "sjf"), runs=1)
+    assert report.policies == ("backend",)
+    assert report.samples[0].sojourn_s.size == 4
 
 
 def run(*arguments: str) -> tuple[int, str]:
