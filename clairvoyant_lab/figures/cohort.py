@@ -36,7 +36,7 @@ def frontier_chart(frontier: CohortFrontier, *, title: str | None = None) -> Fig
         y=frontier.makespan_steps,
         mode="lines+markers",
         name=theme.policy_label("cohort"),
-        line={"color": colour, "shape": "hv"},
+        line={"color": colour, "shape": "vh"},
         marker={"color": colour, "size": 8},
         customdata=list(frontier.method),
         hovertemplate="%{y:,} steps, E / O = %{x:.1f} tokens<br>by %{customdata}<extra></extra>",

@@ -1,32 +1,28 @@
-"""Planning a backlog whose lengths are known: coarse search, refinement, head and tail, fall-backs."""
+"""Planning a backlog of known lengths: templates, pairs, head and tail, and simple rules to fall back on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clairvoyant_lab.scheduling.cohort_moves import seeded_state
-from clairvoyant_lab.scheduling.cohort_pack import work_space
 from clairvoyant_lab.scheduling.cohort_pairs import LONGEST, pair_starts
-from clairvoyant_lab.scheduling.cohort_search import anneal, cooling, plan_externality
+from clairvoyant_lab.scheduling.cohort_search import plan_externality
+from clairvoyant_lab.scheduling.cohort_templates import search_templates
 from clairvoyant_lab.scheduling.rules import rule_starts
 
-__all__ = ["Candidate", "effort_budget", "plan_offline", "search_templates"]
+__all__ = ["Candidate", "effort_budget", "plan_offline"]
 
 Steps = NDArray[np.int64]
-Weights = NDArray[np.float64]
 
-MAX_WINDOWS = 24
 # places looked at: about 10 ms and, per unit of effort, about a second
 BASE_BUDGET, EFFORT_BUDGET = 1_500_000, 90_000_000
-UNPLACED = 3.0  # steps charged for B tokens of a required job that found no place
 # a backlog within these is planned whole; a larger one by heads of so many batches and fillers
 WHOLE_JOBS, WHOLE_GROUPS = 600, 16
 HEAD_GROUPS, HEAD_FILLERS = (3, 6, 12), 400
 PAIR_PRICES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)  # tokens a short job must save
-FIRST_WEIGHTS = (4.0, 1.0, 0.01, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,197 +51,6 @@ def _candidate(starts: Steps, lengths: Steps, batch_size: int, method: str) -> C
         makespan_steps=int((starts + lengths).max()),
         externality=int(plan_externality(starts, lengths, batch_size)),
     )
-
-
-@dataclass(slots=True)
-class _Template:
-    opens: Steps
-    closes: Steps
-    windows: int
-    weights: Weights
-    score: float = np.inf
-    starts: Steps | None = None
-
-    def copy(self) -> _Template:
-        return _Template(self.opens.copy(), self.closes.copy(), self.windows, self.weights.copy(), self.score)
-
-
-def _static_template(lengths: Steps, batch_size: int, alpha: int, slack: bool) -> _Template:
-    """LJF's template (one instant per batch), or slack's (windows as wide as batches are uneven)."""
-    opens = np.zeros(MAX_WINDOWS + 2, dtype=np.int64)
-    closes = np.zeros(MAX_WINDOWS + 2, dtype=np.int64)
-    t = windows = 0
-    jobs = lengths[lengths > alpha] if slack else lengths
-    for begin in range(0, jobs.size, batch_size):
-        if windows == MAX_WINDOWS - 1:
-            break
-        batch = jobs[begin : begin + batch_size]
-        width = 0
-        if slack:
-            width = min(alpha, int(batch[0] - batch[-1]) if batch.size == batch_size else alpha)
-        opens[windows] = t
-        closes[windows] = min(t + width, t + int(batch[0]) - 1)
-        t += int(batch[0])
-        windows += 1
-    if windows == 0:  # all jobs may run at any time
-        closes[0] = max(1, -(-int(lengths.sum()) // batch_size))
-        t = int(closes[0] + lengths[0])
-        windows = 1
-    opens[windows] = t
-    return _Template(opens, closes, windows, np.array(FIRST_WEIGHTS))
-
-
-class _Search:
-    """One instance's arrays, and annealing runs on them that share a budget."""
-
-    def __init__(
-        self,
-        lengths: Steps,
-        batch_size: int,
-        alpha: int,
-        externality_weight: float,
-        target: float,
-        required: int,
-    ) -> None:
-        self.lengths = lengths
-        self.batch_size = batch_size
-        self.alpha = alpha
-        self.externality_weight = externality_weight
-        self.target = target
-        self.required = required
-        self.penalties = lengths / batch_size
-        self.penalties[:required] *= UNPLACED
-        self.free, self.places = work_space(lengths.size, batch_size, MAX_WINDOWS)
-
-    def run(
-        self,
-        template: _Template,
-        budget: int,
-        first: float,
-        last: float,
-        seed: int,
-        weight: float | None = None,
-    ) -> _Template:
-        """Anneal from a template; temperatures are shares of the longest job."""
-        longest = float(self.lengths[0])
-        out = template.copy()
-        out.starts = np.empty(self.lengths.size, dtype=np.int64)
-        out.score, out.windows, _ = anneal(
-            self.lengths,
-            self.penalties,
-            self.required,
-            self.batch_size,
-            self.alpha,
-            out.opens,
-            out.closes,
-            out.windows,
-            out.weights,
-            self.externality_weight if weight is None else weight,
-            cooling(max(first * longest, 0.7), max(last * longest, 0.15)),
-            budget,
-            self.target if weight is None else 0.0,
-            seeded_state(seed),
-            self.free,
-            self.places,
-            out.starts,
-        )
-        return out
-
-    def templates(self) -> list[_Template]:
-        return [_static_template(self.lengths, self.batch_size, self.alpha, slack) for slack in (True, False)]
-
-
-def _coarse(lengths: Steps, required: int, batch_size: int) -> tuple[Steps, int, int]:
-    """A smaller instance of the same shape: a tenth or so of the slots, every so-manieth job."""
-    size = min(batch_size, 10)
-    n = max(1, round(lengths.size * size / batch_size))
-    picked = ((np.arange(n) + 0.5) * lengths.size / n).astype(np.int64)
-    picked[0] = 0
-    return lengths[picked].copy(), max(1, int(np.searchsorted(picked, required))), size
-
-
-def search_templates(
-    lengths: Steps,
-    batch_size: int,
-    alpha: int,
-    *,
-    budget: int,
-    seed: int,
-    externality_weight: float = 0.0,
-    target: float = 0.0,
-    required: int | None = None,
-) -> tuple[Steps, float]:
-    """Best schedule found over templates for lengths in descending order.
-
-    Many short runs on a coarse instance find the shape; the best few shapes are refined on the real one.
-
-    Parameters
-    ----------
-    lengths : ndarray of int64, shape (n,)
-        Descending.
-    batch_size, alpha : int
-    budget : int
-        Places to look at, in all.
-    seed : int
-    externality_weight, target, required
-        See `anneal`.
-
-    Returns
-    -------
-    starts : ndarray of int64, shape (n,)
-        -1 for optional jobs left out.
-    score : float
-    """
-    n = lengths.size
-    wanted = n if required is None else required
-    search = _Search(lengths, batch_size, alpha, externality_weight, target, wanted)
-    firsts = [search.run(template, 0, 0.02, 0.02, seed) for template in search.templates()]
-    best = min(firsts, key=lambda t: t.score)
-    coarse_lengths, coarse_required, coarse_size = _coarse(lengths, wanted, batch_size)
-    if coarse_size < batch_size and n >= 4 * batch_size // coarse_size:
-        coarse = _Search(
-            coarse_lengths,
-            coarse_size,
-            alpha,
-            externality_weight * batch_size / coarse_size,
-            0.0,
-            coarse_required if wanted < n else coarse_lengths.size,
-        )
-        shapes = coarse.templates()
-    else:
-        coarse = search
-        shapes = firsts
-    runs = 16
-    share = budget // 2 // runs
-    found: list[_Template] = []
-    for run in range(runs):
-        found.append(coarse.run(shapes[run % len(shapes)], share, 0.02, 0.002, seed + 1_000_003 * (run + 1)))
-        if coarse is search and found[-1].score <= target:
-            break
-    found.sort(key=lambda t: t.score)
-    starters = [*found[:3], best]
-    refined = []
-    for place, template in enumerate(starters):
-        refined.append(
-            search.run(template, budget // 4 // len(starters), 0.005, 0.001, seed + 7_919 * (place + 1))
-        )
-        if refined[-1].score <= target:
-            break
-    refined.sort(key=lambda t: t.score)
-    if refined[0].score > target:
-        refined.append(search.run(refined[0], budget // 4, 0.0025, 0.0005, seed + 104_729))
-    best = min([best, *refined], key=lambda t: t.score)
-    starts = best.starts
-    assert starts is not None
-    if externality_weight == 0 and wanted == n:
-        # equally fast, but with less externality: all of it weighs less than one step
-        externality = plan_externality(starts, lengths, batch_size)
-        if externality > 0:
-            calm = search.run(best, budget // 8, 0.0, 0.0, seed + 15_485_863, weight=0.9 / externality)
-            assert calm.starts is not None
-            if calm.score < best.score + 0.9:
-                starts = calm.starts
-    return starts, best.score
 
 
 def plan_offline(
@@ -290,7 +95,9 @@ def plan_offline(
         plans = [(_pairs(ordered, batch_size, alpha, externality_weight), "pairs")]
         settings = _Settings(batch_size, alpha, budget, seed, externality_weight, lower_bound)
         if lengths.size <= WHOLE_JOBS and lengths.size <= WHOLE_GROUPS * batch_size:
-            plans.append((_whole(ordered, settings), "template"))
+            plans.append(
+                (_whole(ordered, settings, [plans[0][0], *(c.starts[order] for c in found)]), "template")
+            )
         else:
             plans += [
                 (_head_and_tail(ordered, groups, settings, len(HEAD_GROUPS)), f"head of {groups} batches")
@@ -314,7 +121,7 @@ class _Settings:
     lower_bound: int
 
 
-def _whole(ordered: Steps, settings: _Settings) -> Steps:
+def _whole(ordered: Steps, settings: _Settings, known: Sequence[Steps]) -> Steps:
     starts, _ = search_templates(
         ordered,
         settings.batch_size,
@@ -323,6 +130,7 @@ def _whole(ordered: Steps, settings: _Settings) -> Steps:
         seed=settings.seed,
         externality_weight=settings.externality_weight,
         target=float(settings.lower_bound) if settings.externality_weight == 0 else 0.0,
+        known=known,
     )
     return starts
 
