@@ -109,7 +109,7 @@ def compare_on_window(
     slots : int
         Slots of the backend.
     seed : int
-        Of the bootstrap (blocks of 20 requests, 200 draws).
+        Of the bootstrap (blocks of up to 20 requests, 200 draws).
 
     Returns
     -------
@@ -150,7 +150,7 @@ def compare_on_window(
         before, after = runs["fcfs"][short], runs["under_policy"][short]
         out["short_p50_gain"] = _gain(before, after)
         rng = np.random.default_rng(seed)
-        block = min(20, before.size)
+        block = min(20, max(1, before.size // 5))
         blocks = -(-before.size // block)
         starts = rng.integers(0, before.size - block + 1, size=(200, blocks))
         rows = (starts[:, :, None] + np.arange(block)).reshape(200, -1)[:, : before.size]
