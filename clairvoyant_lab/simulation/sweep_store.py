@@ -24,15 +24,25 @@ def cell_key(*parameters: Any, policy: SerialPolicy) -> str:
 
     A user's function counts by its name and byte code; what it reads from elsewhere is not seen.
     """
-    code = getattr(policy.function, "__code__", None)
     own = [
-        policy.name, policy.starvation_timeout_s, policy.promotion, policy.long_from_score,
-        policy.rate_per_s, policy.dynamic,
-        None if policy.function is None else repr(policy.function) if code is None
-        else [code.co_code.hex(), repr([c for c in code.co_consts if not hasattr(c, "co_code")]), code.co_names],
-    ]  # fmt: skip
+        policy.name,
+        policy.starvation_timeout_s,
+        policy.promotion,
+        policy.long_from_score,
+        policy.rate_per_s,
+        policy.dynamic,
+        _function_text(policy.function),
+    ]
     text = json.dumps([GENERATION, own, parameters], default=repr)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _function_text(function: object) -> str | None:
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return None if function is None else repr(function)
+    constants = [constant for constant in code.co_consts if not hasattr(constant, "co_code")]
+    return f"{code.co_code.hex()} {constants!r} {code.co_names!r}"
 
 
 class SweepStore:
