@@ -22,17 +22,20 @@ _HOMES = {
     "Panel": "panel",
     "View": "panel",
     "LivePanel": "live",
+    "LiveStand": "stand",
     "batch_panel": "batches",
     "bounds_panel": "corpus",
     "gantt_panel": "batches",
     "profit_panel": "batches",
     "prompt_panel": "prompt",
     "tau_panel": "starvation",
+    "watch_live": "stand",
 }
 
 __all__ = [
     "Choice",
     "LivePanel",
+    "LiveStand",
     "LogSlider",
     "Panel",
     "Slider",
@@ -45,6 +48,7 @@ __all__ = [
     "profit_panel",
     "prompt_panel",
     "tau_panel",
+    "watch_live",
 ]
 
 __getattr__ = lazy_names(__name__, _HOMES)

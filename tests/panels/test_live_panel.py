@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from clairvoyant_lab.errors import BackendError
-from clairvoyant_lab.panels import LivePanel
+from clairvoyant_lab.panels import LivePanel, watch_live
 from clairvoyant_lab.scheduling.serial import serial_policy
 from clairvoyant_lab.serving.client import ProxyClient
 from clairvoyant_lab.serving.threaded import ThreadedStack
@@ -80,3 +80,29 @@ def test_its_code_gives_the_same_policy(
 def test_without_a_proxy_it_says_so() -> None:
     with pytest.raises(BackendError):
         LivePanel("http://127.0.0.1:9")
+
+
+def test_a_stand_is_watched_and_stopped(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CLAIRVOYANT_DISPLAY", "static")
+    watching = watch_live(seconds=2.0, speedup=60.0, at_once=5)
+    assert watching.stand is not None
+    assert watching.stand.problem is None
+    figure = watching.panel.figure()
+    assert max(figure.data[0].y) >= 2, "clients wait"
+    assert any("sjf_tokens" in note.text for note in figure.layout.annotations), "the change is marked"
+    with ProxyClient(watching.panel.url) as client:
+        assert not client.healthy(), "the stand is gone"
+
+
+def test_a_proxy_given_by_url_goes_on(stack: ThreadedStack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAIRVOYANT_DISPLAY", "static")
+    before = LivePanel(stack.url)
+    policy = before.look().policy.label
+    before.stop()
+    watching = watch_live(stack.url, seconds=0.2)
+    assert watching.stand is None
+    with ProxyClient(stack.url) as client:
+        assert client.healthy()
+        assert client.policy().label == policy
