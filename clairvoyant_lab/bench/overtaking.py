@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from clairvoyant_lab.bench.report import BenchReport, BenchSample
-from clairvoyant_lab.errors import BackendError, ParameterError
+from clairvoyant_lab.errors import BackendError, ParameterError, unknown_name
 from clairvoyant_lab.lengths import LengthClass
 from clairvoyant_lab.scheduling.serial import serial_policy
 from clairvoyant_lab.simulation.serial import simulate_serial
@@ -33,6 +33,7 @@ __all__ = [
     "PROMPTS_SHORT",
     "bench_emulated_burst",
     "bench_overtaking",
+    "measured_burst",
     "queue_snapshot",
     "send_mixed_traffic",
     "with_oracle",
@@ -189,6 +190,43 @@ def bench_emulated_burst(
             seed=seed,
         )
     return BenchReport(report.kind, "emulate", profile, report.samples, report.parameters)
+
+
+def measured_burst(
+    mode: str,
+    backend_url: str | None = None,
+    *,
+    profile: str = "m1",
+    policies: Sequence[str] = ("fcfs", "sjf_tokens"),
+    runs: int = 2,
+    speedup: float = 50.0,
+    seed: int = 0,
+) -> BenchReport | None:
+    """A burst over HTTP by mode, for notebooks: None for `simulate`.
+
+    Parameters
+    ----------
+    mode : {"simulate", "emulate", "live"}
+        `emulate`: an emulated backend at the profile's pace; `live`: what answers at `backend_url`.
+    backend_url : str, optional
+        Needed by `live`.
+    profile, policies, runs, speedup, seed
+        As for `bench_emulated_burst`.
+
+    Raises
+    ------
+    ParameterError
+        For an unknown mode, or `live` without a URL.
+    """
+    if mode not in ("simulate", "emulate", "live"):
+        raise unknown_name("mode", mode, ("simulate", "emulate", "live"))
+    if mode == "simulate":
+        return None
+    if mode == "emulate":
+        return bench_emulated_burst(profile, policies, runs=runs, speedup=speedup, seed=seed)
+    if backend_url is None:
+        raise ParameterError("backend_url", None, "mode 'live' needs it, such as http://127.0.0.1:11434")
+    return bench_overtaking(backend_url, policies, runs=runs, seed=seed)
 
 
 def with_oracle(report: BenchReport, base: str) -> BenchReport:

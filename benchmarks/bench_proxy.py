@@ -1,0 +1,206 @@
+"""CPU of the proxy a request, against a bare aiohttp pass-through: both as processes, in one run.
+
+Run: python benchmarks/bench_proxy.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import numpy as np
+
+TARGET = 1.3
+REQUESTS = {False: 400, True: 60}
+ROUNDS = 5
+AT_ONCE = 4
+
+BARE = """
+import sys
+import aiohttp
+from aiohttp import web
+
+HOP = {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host", "content-length"}
+
+async def session(app):
+    app["http"] = aiohttp.ClientSession(auto_decompress=False, timeout=aiohttp.ClientTimeout(total=None),
+                                        connector=aiohttp.TCPConnector(limit=0))
+    yield
+    await app["http"].close()
+
+async def relay(request):
+    headers = {k: v for k, v in request.headers.items() if k.lower() not in HOP}
+    body = await request.read()
+    http, url = request.app["http"], sys.argv[1] + request.path_qs
+    async with http.request(request.method, url, headers=headers, data=body, allow_redirects=False) as answer:
+        drop = HOP - {"content-length"}
+        kept = {k: v for k, v in answer.headers.items() if k.lower() not in drop}
+        reply = web.StreamResponse(status=answer.status, reason=answer.reason, headers=kept)
+        await reply.prepare(request)
+        async for piece in answer.content.iter_any():
+            await reply.write(piece)
+        await reply.write_eof()
+        return reply
+
+app = web.Application(client_max_size=2**30)
+app.cleanup_ctx.append(session)
+app.router.add_route("*", "/{tail:.*}", relay)
+web.run_app(app, host="127.0.0.1", port=int(sys.argv[2]), access_log=None, print=None)
+"""
+
+# What stands behind both: a stream of 128 tokens, a millisecond apart, or one JSON document.
+BACKEND = """
+import asyncio, json, sys
+
+PIECE = json.dumps({"choices": [{"index": 0, "delta": {"content": "word "}}]}).encode()
+PIECE = b"data: " + PIECE + b"\\n\\n"
+CHUNK = b"%x\\r\\n%s\\r\\n" % (len(PIECE), PIECE)
+END = b"e\\r\\ndata: [DONE]\\n\\n\\r\\n0\\r\\n\\r\\n"
+WHOLE = json.dumps({"choices": [{"index": 0, "message": {"role": "assistant", "content": "word " * 64}}],
+                    "usage": {"prompt_tokens": 12, "completion_tokens": 64}}).encode()
+
+async def serve(reader, writer):
+    try:
+        while True:
+            head = await reader.readuntil(b"\\r\\n\\r\\n")
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\\r\\n")[0])
+            body = await reader.readexactly(length)
+            if b'"stream": true' in body:
+                writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: text/event-stream\\r\\n"
+                             b"Transfer-Encoding: chunked\\r\\n\\r\\n")
+                for _ in range(128):
+                    writer.write(CHUNK)
+                    await asyncio.sleep(0.001)
+                writer.write(END)
+            else:
+                writer.write(b"HTTP/1.1 200 OK\\r\\nContent-Type: application/json\\r\\n"
+                             b"Content-Length: %d\\r\\n\\r\\n%s" % (len(WHOLE), WHOLE))
+            await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+
+async def main():
+    server = await asyncio.start_server(serve, "127.0.0.1", int(sys.argv[1]))
+    async with server:
+        await server.serve_forever()
+
+asyncio.run(main())
+"""
+
+PROMPT = (
+    "Could you explain how a serial inference server orders its queue, and why short questions wait? " * 3
+)
+
+
+def run() -> list[dict[str, Any]]:
+    """Rows of the table: CPU a request of both, for whole answers and for streams of 128 tokens."""
+    return asyncio.run(_run())
+
+
+async def _run() -> list[dict[str, Any]]:
+    ports = [_free_port() for _ in range(3)]
+    backend = f"http://127.0.0.1:{ports[0]}"
+    main = "from clairvoyant_lab.cli import main; main()"
+    ours_args = ["proxy", "--backend", backend, "--port", str(ports[2]), "--slots", str(AT_ONCE)]
+    processes = [
+        subprocess.Popen([sys.executable, "-c", BACKEND, str(ports[0])]),
+        subprocess.Popen([sys.executable, "-c", BARE, backend, str(ports[1])]),
+        subprocess.Popen(
+            [sys.executable, "-c", main, *ours_args], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        ),
+    ]
+    try:
+        assert processes[2].stdout is not None
+        processes[2].stdout.readline()  # it says when it listens
+        rows = []
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+            for stream in (False, True):
+                for port in ports[1:]:
+                    await _until_up(http, port)
+                    await _load(http, port, stream, 50)
+                spent = {"bare": [], "ours": []}
+                for _ in range(ROUNDS):
+                    for name, port, process in (
+                        ("bare", ports[1], processes[1]),
+                        ("ours", ports[2], processes[2]),
+                    ):
+                        before = _cpu_s(process.pid)
+                        await _load(http, port, stream, REQUESTS[stream])
+                        spent[name].append((_cpu_s(process.pid) - before) / REQUESTS[stream] * 1000)
+                ratios = np.array(spent["ours"]) / np.array(spent["bare"])
+                rows.append(
+                    {
+                        "bench": "proxy CPU a request, "
+                        + ("stream of 128 tokens" if stream else "one JSON answer"),
+                        "ours": float(np.median(spent["ours"])),
+                        "peer": float(np.median(spent["bare"])),
+                        "ratio": float(np.median(ratios)),
+                        "unit": "ms CPU",
+                        "target": f"<= {TARGET}",
+                        "note": f"peer: bare aiohttp pass-through; {ROUNDS} rounds of {REQUESTS[stream]}, "
+                        f"{AT_ONCE} at once, "
+                        f"ratio {ratios.min():.2f} to {ratios.max():.2f}",
+                    }
+                )
+        return rows
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+async def _load(http: aiohttp.ClientSession, port: int, stream: bool, n: int) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": PROMPT}], "stream": stream}
+    left = iter(range(n))
+
+    async def worker() -> None:
+        for _ in left:
+            async with http.post(f"http://127.0.0.1:{port}/v1/chat/completions", json=body) as answer:
+                assert answer.status == 200
+                assert len(await answer.read()) > 300
+
+    await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
+
+
+async def _until_up(http: aiohttp.ClientSession, port: int) -> None:
+    deadline = time.monotonic() + 30.0
+    while True:
+        try:
+            await _load(http, port, False, 1)
+            return
+        except aiohttp.ClientError:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.1)
+
+
+def _cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return int(held.getsockname()[1])
+
+
+def _show(rows: list[dict[str, Any]], echo: Callable[[str], None] = print) -> None:
+    for row in rows:
+        echo(
+            f"{row['bench']}: ours {row['ours']:.3f}, peer {row['peer']:.3f} {row['unit']}, "
+            f"ratio {row['ratio']:.2f} (target {row['target']}); {row['note']}"
+        )
+
+
+if __name__ == "__main__":
+    _show(run())
