@@ -253,7 +253,8 @@ def judge(
     """
     clash = "; ".join(f"{item.cells}: {item.detail}" for item in contradictions)
     if measured is None or not measured.ran:
-        why = (measured.note if measured is not None else "") or published.needs
+        why = measured.note if measured is not None else ""
+        why = why or (f"needs {published.needs}" if published.needs else "")
         how = measured.how if measured is not None else published.how
         if clash:
             again = f"; ours by: {how}" if how else ""
