@@ -1,8 +1,9 @@
 """`cohort`: an alpha-fair batch policy that searches for start windows, and falls back to simple rules.
 
-Why it is fair whatever it finds: see `cohort_pack`. Why it is never slower than LJF or slack: both are
-among its candidates. How far it may be from the best: the result carries a lower bound that holds for every
-non-preemptive alpha-fair schedule.
+Why it is fair whatever it finds: see `cohort_pack`. Why it is never slower than LJF or slack on a backlog:
+both are among its candidates. With a weight on externality only LJF is a limit: LJF has none, so a better
+score means a makespan no longer than LJF's. How far it may be from the best: the result carries a lower
+bound that holds for every non-preemptive alpha-fair schedule.
 
 Three forms, by what is known:
 
@@ -68,8 +69,9 @@ def plan(
     Returns
     -------
     BatchPlan
-        `method` names the way that won: ljf, slack, isjl (fall-backs), pairs, template, head of k batches, or
-        rolling plans. `details` hold what each way would have taken and the gap to the bound.
+        `method` names the way that won: ljf, slack, isjl (fall-backs), pairs, template, head of k batches,
+        or rolling plans, which promise nothing against LJF: what is to come isn't known. `details` hold
+        what each way would have taken and the gap to the bound.
 
     Raises
     ------
