@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import clairvoyant_lab as cl
+from clairvoyant_lab.journal import JournalRow, JournalWriter
+from clairvoyant_lab.serving.recorder import journal_schema
 from clairvoyant_lab.simulation.profiles import (
     TokenPace,
     hardware_profile,
@@ -155,3 +157,30 @@ def test_a_profile_of_ones_own_finds_the_pace() -> None:
     assert own.pace.decode_tokens_per_s == pytest.approx(25.0)
     assert own.pace.prefill_tokens_per_s == pytest.approx(400.0)
     assert own.service_model().mean_s == pytest.approx(trace.mean_service_s)
+
+
+def test_a_journal_is_a_trace_and_a_profile(tmp_path: Path) -> None:
+    path = tmp_path / "journal.sqlite"
+    writer = JournalWriter(path, journal_schema())
+    for number, (outcome, tokens, service) in enumerate(
+        [("done", 50, 2.0), ("gone_queued", None, None), ("done", 1000, 30.0), ("done", 100, 4.0)]
+    ):
+        writer.put(
+            JournalRow(
+                request_id=f"r{number}", arrival_unix_s=1e9 + number, path="/v1/chat/completions",
+                outcome=outcome, status=200, origin="model", stated=None, p_short=0.7, p_medium=0.2,
+                p_long=0.1 * number, predicted_tokens=100.0, expected_service_s=3.0, token_cap=None,
+                prompt_tokens=10, response_tokens=tokens, wait_s=0.0, first_token_s=0.1, service_s=service,
+                promoted=0, position=0, policy="sjf", model="m", stream=1, features=None, ngrams=None,
+            )
+        )  # fmt: skip
+    writer.close()
+    trace = cl.Trace.read(path)
+    assert trace.arrival_s.tolist() == [0.0, 2.0, 3.0]
+    assert trace.service_s.tolist() == [2.0, 30.0, 4.0]
+    assert trace.rows_read == 4 == len(trace) + sum(trace.dropped.values())
+    assert trace.length_class is not None
+    assert trace.length_class.tolist() == [0, 2, 0]
+    own = profile_from_trace(trace)
+    assert own.service_model().mean_s == pytest.approx(12.0)
+    assert cl.simulate_serial(trace, "sjf").order.tolist() == [0, 1, 2]
