@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def run() -> list[dict[str, Any]]:
     prompts = _prompts()
     paper, rich = cl.LengthPredictor.load("sharegpt"), cl.LengthPredictor.load("sharegpt-rich")
     quick = cl.LengthPredictor.load("sharegpt-rich", form="fast")
-    peer_p50, peer_p99 = _quantiles(_xgboost_peer(), prompts)
+    peer = _quantiles(_xgboost_peer(), prompts)
     rows = []
     for what, call in (
         ("19 features + sharegpt: P(Long)", paper.p_long),
@@ -52,15 +53,19 @@ def run() -> list[dict[str, Any]]:
         ("sharegpt-rich, fast: P(Long)", quick.p_long),
     ):
         targets = TARGETS_US.get(what, (None, None))
-        for name, ours, peer, target in zip(
-            ("P50", "P99"), _quantiles(call, prompts), (peer_p50, peer_p99), targets, strict=True
+        for name, ours, theirs, target in zip(
+            ("P50", "P99", "P99 of its own CPU time"),
+            _quantiles(call, prompts),
+            peer,
+            (*targets, targets[1]),
+            strict=True,
         ):
             rows.append(
                 {
                     "bench": f"{what}, {name}",
                     "ours": ours,
-                    "peer": peer,
-                    "ratio": peer / ours,
+                    "peer": theirs,
+                    "ratio": theirs / ours,
                     "unit": "us",
                     "target": target,
                     "note": "peer: same 19 features, XGBClassifier.predict_proba",
@@ -69,9 +74,10 @@ def run() -> list[dict[str, Any]]:
     return rows
 
 
-def _quantiles(call: Any, prompts: list[str]) -> tuple[float, float]:
+def _quantiles(call: Any, prompts: list[str]) -> tuple[float, float, float]:
     p50, p99 = 1e6 * np.quantile(time_calls(call, prompts), [0.5, 0.99])
-    return float(p50), float(p99)
+    own = 1e6 * np.quantile(time_calls(call, prompts, clock=time.thread_time), 0.99)
+    return float(p50), float(p99), float(own)
 
 
 def _prompts(n: int = 2000, seed: int = 0) -> list[str]:
@@ -98,4 +104,4 @@ def _xgboost_peer() -> Any:
 if __name__ == "__main__":
     for row in run():
         target = "" if row["target"] is None else f"target {row['target']:g}"
-        print(f"{row['bench']:<48} {row['ours']:8.1f} us   peer {row['peer']:8.1f} us   {target}")
+        print(f"{row['bench']:<60} {row['ours']:8.1f} us   peer {row['peer']:8.1f} us   {target}")
