@@ -13,7 +13,7 @@ from clairvoyant_lab.panels.panel import Panel, View
 if TYPE_CHECKING:
     from clairvoyant_lab.simulation.replicates import Percentiles, Replicates
 
-__all__ = ["tau_panel"]
+__all__ = ["day_panel", "tau_panel"]
 
 _SLIDERS = ("starvation_timeout_s", "rho", "cs2", "promotion")
 _REPLICATES = "from clairvoyant_lab.simulation.replicates import Replicates"
@@ -115,6 +115,38 @@ def tau_panel(
         return _code(work_code or _mix_code(**values), tau_s, rule)
 
     return Panel("Starvation timeout τ", [controls[name] for name in sliders], draw, code)
+
+
+def day_panel(
+    model: str = "sharegpt",
+    profile: str = "m1",
+    *,
+    starvation_timeout_s: float | None = 120.0,
+    rho: float = 0.74,
+    n: int = 2_000,
+    replicates: int = 5,
+    seed: int = 42,
+) -> Panel:
+    """Make the panel on days of real prompts at a machine's pace (`bench.day.days`).
+
+    Parameters
+    ----------
+    model, profile : str
+        Predictor and machine.
+    starvation_timeout_s : float or None
+        Where τ starts.
+    rho, n, replicates, seed
+        Load, requests in a day, days, and the seed of the first.
+    """
+    from clairvoyant_lab.bench.day import days
+
+    seeds = range(seed, seed + replicates)
+    work_code = (
+        "from clairvoyant_lab.bench.day import days\n\n"
+        f"work = days({model!r}, {profile!r}, rho={rho!r}, n={n!r}, seeds={seeds!r})"
+    )
+    work = days(model, profile, rho=rho, n=n, seeds=seeds)
+    return tau_panel(starvation_timeout_s=starvation_timeout_s, work=work, work_code=work_code)
 
 
 @functools.lru_cache(maxsize=16)

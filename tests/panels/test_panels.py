@@ -31,6 +31,10 @@ CASES: dict[str, tuple[Callable[[], panels.Panel], list[dict[str, Any]]]] = {
         lambda: panels.tau_panel(n=300, replicates=2, profile="m1", accuracy=0.8),
         [{"starvation_timeout_s": 120.0}, {"rho": 0.5}],
     ),
+    "day": (
+        lambda: panels.day_panel(n=200, replicates=2),
+        [{"starvation_timeout_s": 50.0}, {"starvation_timeout_s": None}, {"starvation_timeout_s": 40.0, "promotion": "long_only"}],
+    ),
     "bounds": (panels.bounds_panel, [{"short_below": 120}, {"long_from": 600}]),
     "gantt": (
         lambda: panels.gantt_panel(JOBS),
