@@ -194,15 +194,20 @@ def test_predict_prints_and_explains() -> None:
     assert run("predict", "x", "--token-cap", "-1")[0] == 2
 
 
-def test_evaluate_says_no_below_the_bar() -> None:
+def test_evaluate_says_no_below_the_bar(tmp_path: Path) -> None:
     code, text = run("evaluate", "sharegpt", "--model", "sharegpt", "--held-out", "--json")
     assert code == 0
     figure = json.loads(text)["ranking_accuracy"]
     assert figure == pytest.approx(cl.LengthPredictor.load("sharegpt").info.metrics["ranking_accuracy"])
     assert run("evaluate", "sharegpt", "--model", "sharegpt", "--held-out", "--at-least", "0.99")[0] == 1
-    assert run("evaluate", "gpt4", "--held-out")[0] == 2
-    assert run("evaluate", "gpt4", "--baseline", "length")[0] == 0
-    assert run("evaluate", "gpt4")[0] == 2  # a rich model needs texts, which the committed figures lack
+    chats = tmp_path / "chats.jsonl"
+    answers = [{"prompt": f"{'why ' * size}?", "response": "so " * 90 * size} for size in (1, 2, 5, 9)]
+    chats.write_text("".join(json.dumps(one) + "\n" for one in answers))
+    assert run("evaluate", str(chats), "--held-out")[0] == 2
+    assert run("evaluate", str(chats), "--baseline", "length")[0] == 0
+    trace = tmp_path / "trace.csv"
+    trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00.0,5,6\n")
+    assert run("evaluate", str(trace))[0] == 2  # a rich model needs texts, which a trace of counts lacks
 
 
 def test_train_and_use_a_file_of_ones_own(tmp_path: Path) -> None:
