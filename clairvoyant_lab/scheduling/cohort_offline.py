@@ -18,7 +18,7 @@ __all__ = ["Candidate", "effort_budget", "plan_offline"]
 Steps = NDArray[np.int64]
 
 # places looked at: about 10 ms and, per unit of effort, about a second
-BASE_BUDGET, EFFORT_BUDGET = 1_500_000, 90_000_000
+BASE_BUDGET, EFFORT_BUDGET = 1_500_000, 75_000_000
 # a backlog within these is planned whole; a larger one by heads of so many batches and fillers
 WHOLE_JOBS, WHOLE_GROUPS = 600, 16
 HEAD_GROUPS, HEAD_FILLERS = (3, 6, 12), 400
