@@ -73,7 +73,7 @@ def traces(draw: st.DrawFn) -> Trace:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     trace=traces(),
     name=st.sampled_from(["fcfs", "sjf", "sjf_tokens", "sjf_service", "aging", "hrrn"]),

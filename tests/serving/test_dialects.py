@@ -150,7 +150,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(value=JSON)
 @pytest.mark.parametrize("path", [CHAT, "/v1/completions", "/api/chat", "/api/generate"])
 def test_no_json_breaks_the_reader(path: str, value: Any) -> None:

@@ -206,7 +206,8 @@ def test_kill_9_loses_at_most_the_last_second(tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     handed_over: list[tuple[float, int]] = []
-    while not handed_over or time.monotonic() - handed_over[0][0] < 2.2:
+    # until twenty rows are older than the second that may be lost
+    while len(handed_over) <= 20 or time.monotonic() - handed_over[20][0] < 1.1:
         handed_over.append((time.monotonic(), int(process.stdout.readline())))
     killed_at = time.monotonic()
     os.kill(process.pid, signal.SIGKILL)
@@ -214,7 +215,7 @@ def test_kill_9_loses_at_most_the_last_second(tmp_path: Path) -> None:
     process.stdout.close()
     kept = set(read_journal(path).columns["request_id"])
     due = [k for at, k in handed_over if killed_at - at > 1.0]
-    assert len(due) > 10
+    assert len(due) >= 20
     assert all(f"r{k}" in kept for k in due)
     # and the file goes on
     written(path, [row(10**6)])
