@@ -11,6 +11,7 @@ from clairvoyant_lab.cli.frame import JsonOption, command_errors, print_frame, p
 
 if TYPE_CHECKING:
     from clairvoyant_lab.corpora.sources import Source
+    from clairvoyant_lab.corpora.starvation import Starvation
 
 __all__ = ["register"]
 
@@ -45,7 +46,6 @@ def list_corpora(as_json: JsonOption = False) -> None:
     """List the corpora by name, and how to get each."""
     import pandas as pd
 
-    from clairvoyant_lab.corpora.reference import REFERENCES
     from clairvoyant_lab.corpora.sources import SOURCES
 
     rows = [
@@ -57,10 +57,6 @@ def list_corpora(as_json: JsonOption = False) -> None:
             "licence": source.licence,
         }
         for source in SOURCES.values()
-    ]
-    rows += [
-        {"name": name, "title": one.title, "here": "figures", "get it": "committed", "licence": one.origin}
-        for name, one in REFERENCES.items()
     ]
     print_frame(pd.DataFrame(rows), as_json)
 
@@ -75,9 +71,9 @@ def _how_to_get(source: Source) -> str:
 @corpora.command("build")
 @command_errors
 def build(
-    name: Annotated[str, typer.Argument(help="sharegpt, reference, a corpus of `corpora list`, or a file.")],
+    name: Annotated[str, typer.Argument(help="sharegpt, a corpus of `corpora list`, or a file.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Parquet file to write.")] = None,
-    path: Annotated[Path | None, typer.Option(help="A local copy (for reference: the folder).")] = None,
+    path: Annotated[Path | None, typer.Option(help="A local copy of the named corpus.")] = None,
     tokenizer: Annotated[str | None, typer.Option(help="chars/4, llama-like, tekken, or a file.")] = None,
     turns: Annotated[str, typer.Option(help="first or all.")] = "first",
     language: Annotated[str, typer.Option(help="ISO code, or any.")] = "en",
@@ -86,15 +82,9 @@ def build(
     """Make a corpus' table of figures: token counts, classes, features; no text."""
     from clairvoyant_lab.corpora.derived import build_derived
     from clairvoyant_lab.corpora.load import load_corpus
-    from clairvoyant_lab.corpora.reference import build_reference
-    from clairvoyant_lab.errors import ParameterError
 
     if name == "sharegpt":
         written = build_derived(output, path=path, progress=not quiet)
-    elif name == "reference":
-        if path is None:
-            raise ParameterError("path", None, "name the folder that holds the upstream files")
-        written = build_reference(path, output)
     else:
         frame = load_corpus(
             name,
@@ -113,44 +103,62 @@ def build(
 @corpora.command("starvation")
 @command_errors
 def starvation(
-    name: Annotated[str, typer.Argument(help="A corpus of `corpora list`, a file, or a journal.")],
-    path: Annotated[Path | None, typer.Option(help="A local copy of the named corpus.")] = None,
+    names: Annotated[
+        list[str], typer.Argument(help="Files, journals, or corpora of `corpora list`; several are compared.")
+    ],
+    path: Annotated[Path | None, typer.Option(help="A local copy of the one corpus named.")] = None,
     tokenizer: Annotated[str | None, typer.Option(help="chars/4, llama-like, tekken, or a file.")] = None,
     turns: Annotated[str, typer.Option(help="first or all.")] = "first",
     language: Annotated[str, typer.Option(help="ISO code, or any.")] = "en",
+    keep_duplicates: Annotated[
+        bool, typer.Option("--keep-duplicates", help="Keep prompts that were asked before.")
+    ] = False,
     short_below: Annotated[int, typer.Option(help="Short has fewer tokens.")] = 200,
     long_from: Annotated[int, typer.Option(help="Long has at least so many tokens.")] = 800,
     prompt_column: Annotated[str | None, typer.Option(help="Column of the prompt in a file.")] = None,
     response_column: Annotated[str | None, typer.Option(help="Column of the answer in a file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say whether a corpus holds enough long answers to learn from."""
+    """Say whether corpora hold enough long answers to learn from."""
+    from clairvoyant_lab.corpora.compare import starvation_table
     from clairvoyant_lab.corpora.starvation import starvation_report
     from clairvoyant_lab.errors import ParameterError
 
     if (prompt_column is None) != (response_column is None):
         raise ParameterError("prompt_column", prompt_column, "name both columns, or neither")
+    if path is not None and len(names) > 1:
+        raise ParameterError("path", str(path), "a local copy belongs to one name; give files as arguments")
     columns = None if prompt_column is None else {"prompt": prompt_column, "response": response_column}
-    report = starvation_report(
-        name,
-        path=path,
-        tokenizer=tokenizer,
-        turns=turns,
-        language=None if language == "any" else language,
-        columns=columns,
-        progress=not as_json,
-        short_below=short_below,
-        long_from=long_from,
-    )
-    if as_json:
-        print_json(
-            {
-                **report.summary(),
-                "classes": report.to_frame().to_dict(orient="records"),
-                "source": report.provenance,
-            }
+    reports = {
+        name: starvation_report(
+            name,
+            path=path,
+            tokenizer=tokenizer,
+            turns=turns,
+            language=None if language == "any" else language,
+            deduplicate=not keep_duplicates,
+            columns=columns,
+            progress=not as_json,
+            short_below=short_below,
+            long_from=long_from,
         )
-        return
+        for name in names
+    }
+    if as_json:
+        found = [_as_record(report) for report in reports.values()]
+        print_json(found[0] if len(names) == 1 else found)
+    elif len(names) == 1:
+        _print_report(reports[names[0]])
+    else:
+        print_frame(starvation_table(reports))
+
+
+def _as_record(report: Starvation) -> dict[str, object]:
+    classes = report.to_frame().to_dict(orient="records")
+    return {**report.summary(), "classes": classes, "source": report.provenance}
+
+
+def _print_report(report: Starvation) -> None:
     print_record(report.summary())
     facts = report.provenance
     dropped = ", ".join(f"{rows:,} {reason}" for reason, rows in facts["dropped"].items()) or "none"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from clairvoyant_lab.lazy import lazy_names
 
 __all__ = [
-    "REFERENCES",
     "SOURCES",
     "approximation_fidelity",
     "balanced_sample",
+    "causal_test",
+    "compare_corpora",
     "group_split",
     "load_corpus",
     "starvation_of",
@@ -19,10 +20,11 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "REFERENCES": "reference",
         "SOURCES": "sources",
         "approximation_fidelity": "fidelity",
         "balanced_sample": "splits",
+        "causal_test": "causal",
+        "compare_corpora": "compare",
         "group_split": "splits",
         "load_corpus": "load",
         "starvation_of": "starvation",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from clairvoyant_lab.corpora.conversations import ReadReport, Turns
 from clairvoyant_lab.corpora.pipeline import DEFAULT_TOKENIZER, CorpusStream, Recipe, finish, refine, tidy
-from clairvoyant_lab.corpora.reference import REFERENCES, read_reference
 from clairvoyant_lab.corpora.shapes import Columns
 from clairvoyant_lab.corpora.sources import open_source
 from clairvoyant_lab.errors import ParameterError, unknown_name
@@ -87,8 +86,6 @@ def load_corpus(
     published = recipe.detector == "py3langid" or recipe.language is None
     if name == "sharegpt" and path is None and columns is None and (published or source is not None):
         return _sharegpt(recipe, with_prompts=source == "package", progress=progress)
-    if name in REFERENCES and path is None:
-        return _reference(str(name), recipe)
     if source is not None:
         raise ParameterError("source", source, "only sharegpt has a choice of sources; leave it out")
     local = name if path is None else path
@@ -121,13 +118,3 @@ def _sharegpt(recipe: Recipe, *, with_prompts: bool, progress: bool) -> pd.DataF
     chosen.details.update(made_of=metadata["fingerprint"])
     origin = str(metadata["identity"]["source"])
     return finish(tidy(frame, chosen), chosen, "sharegpt", origin, report, metadata["notes"])
-
-
-def _reference(name: str, recipe: Recipe) -> pd.DataFrame:
-    frame, source, counts = read_reference(name)
-    texts = bool((frame["prompt_chars"] > 0).any())
-    chosen = replace(recipe, tokenizer=recipe.tokenizer or (DEFAULT_TOKENIZER if texts else "reported"))
-    report = ReadReport(counts["rows_read"], counts["kept"])
-    report.dropped.update(counts["dropped"])
-    frame = refine(frame, chosen, report, set())
-    return finish(tidy(frame, chosen), chosen, name, source, report, [])

@@ -136,7 +136,7 @@ class CorpusStream:
         )
         labeller = Labeller([counter] if counter is not None else [], detector, self._keep_prompt)
         seen: set[int] = set()
-        for batch in labeller.batches(_countable(head, pairs, report, reported)):
+        for batch in labeller.batches(_countable(head, pairs, report, self.recipe.tokenizer)):
             frame = refine(batch.to_pandas(), recipe, report, seen)
             if len(frame):
                 yield tidy(frame, self.recipe)
@@ -162,9 +162,13 @@ def _identities(counter: TokenCounter | None, detector: LanguageFilter | None) -
     }
 
 
-def _countable(head: Pair, rest: Iterator[Pair], report: ReadReport, reported: bool) -> Iterator[Pair]:
+def _countable(head: Pair, rest: Iterator[Pair], report: ReadReport, tokenizer: str | None) -> Iterator[Pair]:
+    reported = tokenizer == "reported"
     first: Pair | None = head
+    texts, counts = 0, 0
     while first is not None:
+        texts += bool(first.response)
+        counts += first.response_tokens is not None
         if reported and first.response_tokens is None:
             report.revoke(Reason.NO_COUNT)
         elif not reported and not first.response:
@@ -172,6 +176,8 @@ def _countable(head: Pair, rest: Iterator[Pair], report: ReadReport, reported: b
         else:
             yield first
         first = next(rest, None)
+    if not reported and counts and not texts:
+        raise ParameterError("tokenizer", tokenizer, "this source holds counts, no texts; use 'reported'")
 
 
 def _bar(stream: Stream) -> Iterator[Any]:
@@ -209,10 +215,6 @@ def tidy(frame: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
     import pandas as pd
 
     assert recipe.tokenizer is not None
-    if recipe.tokenizer != "reported" and not (frame["response_chars"] > 0).any():
-        raise ParameterError(
-            "tokenizer", recipe.tokenizer, "this source holds counts, no texts; use 'reported'"
-        )
     if recipe.tokenizer == "chars/4" and "response_tokens_chars_4" not in frame:
         response_tokens = frame["response_chars"].to_numpy(np.int64) // 4
         prompt_tokens = frame["prompt_chars"].to_numpy(np.int64) // 4

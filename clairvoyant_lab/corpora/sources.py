@@ -10,7 +10,6 @@ from typing import Any
 from clairvoyant_lab.corpora.conversations import Conversation, Drop
 from clairvoyant_lab.corpora.oasst import is_oasst, oasst_conversations
 from clairvoyant_lab.corpora.readers import Records, read_records
-from clairvoyant_lab.corpora.reference import REFERENCES
 from clairvoyant_lab.corpora.shapes import Columns, conversations_of
 from clairvoyant_lab.errors import DataError, MissingExtraError, unknown_name
 
@@ -176,7 +175,7 @@ def open_source(
     if isinstance(local, str) and not Path(local).is_file():
         if "/" in local or "." in local:
             raise DataError("no such file", source=local)
-        raise unknown_name("name", local, [*SOURCES, *REFERENCES])
+        raise unknown_name("name", local, SOURCES)
     records = read_records(local, file_format, upload_name)
     return Stream(records.name, records.name, records, Source(records.name, records.name, "", columns=chosen))
 

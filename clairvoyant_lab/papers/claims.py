@@ -8,8 +8,6 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from clairvoyant_lab.corpora.load import load_corpus
-from clairvoyant_lab.corpora.starvation import wilson_interval
 from clairvoyant_lab.economics import cost_breakdown
 from clairvoyant_lab.lengths import LengthClass
 from clairvoyant_lab.papers.ledger import Measured
@@ -45,7 +43,6 @@ def measure(*, fast: bool, seed: int) -> list[Measured]:
         First of the seeds.
     """
     return [
-        _curated(),
         _gain_begins(fast, seed),
         _default_timeout(),
         *_essay(),
@@ -81,22 +78,6 @@ def load_where_gain_begins(
         return float(np.interp(gain_pct, np.maximum.accumulate(curve[column]), curve["rho"]))
 
     return crossing("cut_pct"), crossing("high_pct"), crossing("low_pct")
-
-
-def _curated() -> Measured:
-    """The share of Long in a curated set, on the part of CodeAlpaca that is here."""
-    classes = load_corpus("codealpaca_2k")["length_class"].to_numpy()
-    long = int((classes == LengthClass.LONG).sum())
-    low, high = wilson_interval(long, classes.size)
-    return Measured(
-        "clairvoyant.abstract.curated_long_pct",
-        100.0 * long / classes.size,
-        100.0 * low,
-        100.0 * high,
-        n=classes.size,
-        how='load_corpus("codealpaca_2k")',
-        note="no Long row in the sample; so few rows can't exclude 0.1 %",
-    )
 
 
 def _gain_begins(fast: bool, seed: int) -> Measured:

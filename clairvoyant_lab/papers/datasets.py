@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from clairvoyant_lab.corpora.fidelity import approximation_fidelity
 from clairvoyant_lab.corpora.load import load_corpus
-from clairvoyant_lab.corpora.reference import CAUSAL_TEST, REFERENCES
+from clairvoyant_lab.corpora.sources import SOURCES
 from clairvoyant_lab.corpora.starvation import Starvation, starvation_report, verdict_of, wilson_interval
 from clairvoyant_lab.lengths import LengthClass
 from clairvoyant_lab.papers.ledger import Measured
@@ -20,7 +21,7 @@ from clairvoyant_lab.prompts.schema import NUMERIC_NAMES, VERBS
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["causal_test", "measure", "published_table3", "starvation_table"]
+__all__ = ["measure", "published_table3"]
 
 _TABLE = "clairvoyant.table3"
 _FIELDS = {LengthClass.SHORT: "short", LengthClass.MEDIUM: "medium", LengthClass.LONG: "long"}
@@ -36,17 +37,12 @@ _PRINTED_VERDICTS = {
     "dolly": ("Dolly 15K", "Test-only"),
     "cnn_dailymail": ("CNN/DailyMail", "Test-only"),
 }
-# our name -> key in the registry, rows read where the set is not here
-_ELSEWHERE = {
-    "lmsys": "lmsys",
-    "oasst1": "oasst1",
-    "alpaca": "alpaca",
-    "dolly": "dolly",
-    "cnn_dailymail": "cnn_dailymail",
-}
+# sets of written instructions, which the abstract speaks of
+_CURATED = ("alpaca", "codealpaca")
+_LOCAL = 'clairvoyant-lab report 01_dataset_starvation -p \'local_copies={{"{name}": "FILE"}}\''
 
 
-def measure(*, fast: bool, seed: int) -> list[Measured]:
+def measure(*, fast: bool, seed: int, local: Mapping[str, Starvation] | None = None) -> list[Measured]:
     """Measure the numbers of Table 3 and section 3.2 that can be had here.
 
     Parameters
@@ -55,42 +51,21 @@ def measure(*, fast: bool, seed: int) -> list[Measured]:
         Time fewer extractions.
     seed : int
         Draws the pairs for rank consistency.
+    local : mapping of str to Starvation, optional
+        Local copies of Table 3's corpora, from `clairvoyant_lab.corpora.compare.local_reports`; without one,
+        a corpus other than ShareGPT is "not run here".
     """
-    return [*_features_and_fidelity(fast, seed), *_table3()]
+    copies = local or {}
+    return [*_features_and_fidelity(fast, seed), *_sharegpt(), *_elsewhere(copies), *_curated(copies)]
 
 
-def starvation_table(
-    names: tuple[str, ...] = ("sharegpt", "codealpaca_2k", *CAUSAL_TEST, "azure_conv"),
-) -> pd.DataFrame:
-    """One row a committed corpus: rows, classes, Long share with its interval, verdict.
+def published_table3(local: Mapping[str, Starvation] | None = None) -> pd.DataFrame:
+    """Table 3 as printed, the verdict that our rules give for its own counts, and what we measure.
 
     Parameters
     ----------
-    names : tuple of str
-        Names for `load_corpus`.
-    """
-    import pandas as pd
-
-    records = []
-    for name in names:
-        report = starvation_report(name)
-        records.append(
-            {
-                "corpus": REFERENCES[name].title if name in REFERENCES else "ShareGPT V3, first turns",
-                "rows": report.n,
-                **{one.label: int(report.counts[one]) for one in LengthClass},
-                "Long_pct": round(100 * float(report.shares[LengthClass.LONG]), 3),
-                "Long_low_pct": round(100 * float(report.low[LengthClass.LONG]), 3),
-                "Long_high_pct": round(100 * float(report.high[LengthClass.LONG]), 3),
-                "balanced_rows": report.balanced_rows,
-                "verdict": report.verdict,
-            }
-        )
-    return pd.DataFrame(records)
-
-
-def published_table3() -> pd.DataFrame:
-    """Table 3 as printed, the verdict that our rules give for its own counts, and what we measure.
+    local : mapping of str to Starvation, optional
+        Local copies of its corpora, from `clairvoyant_lab.corpora.compare.local_reports`.
 
     Returns
     -------
@@ -101,18 +76,18 @@ def published_table3() -> pd.DataFrame:
 
     ours = {
         "sharegpt": [
-            ("first turns", load_corpus("sharegpt")),
-            ("all turns", load_corpus("sharegpt", turns="all")),
-        ],
-        "codealpaca": [("sample of 2,017", load_corpus("codealpaca_2k", language=None, deduplicate=False))],
+            ("first turns", starvation_report(load_corpus("sharegpt"))),
+            ("all turns", starvation_report(load_corpus("sharegpt", turns="all"))),
+        ]
     }
+    for name, report in (local or {}).items():
+        ours.setdefault(name, []).append((str(report.provenance["origin"]), report))
     records = []
     for key, (title, usable) in _PRINTED_VERDICTS.items():
         cells = {field: published_value(f"{_TABLE}.{key}.{field}") for field in ("total", *_FIELDS.values())}
         counts = [cells[field] for field in _FIELDS.values()]
         found = []
-        for label, corpus in ours.get(key, ()):
-            report = starvation_report(corpus)
+        for label, report in ours.get(key, ()):
             share, low, high = (
                 100 * ends[LengthClass.LONG] for ends in (report.shares, report.low, report.high)
             )
@@ -129,27 +104,6 @@ def published_table3() -> pd.DataFrame:
             }
         )
     return pd.DataFrame(records)
-
-
-def causal_test(tokenizer: str = "chars/4") -> dict[str, Starvation]:
-    """The same 805 prompts, answered by one model under three instructions: what makes a set starve.
-
-    Parameters
-    ----------
-    tokenizer : str
-        `chars/4`, `llama-like` or `tekken`.
-
-    Returns
-    -------
-    dict of str to Starvation
-        Keyed by the instruction; no row is dropped for language or as a duplicate.
-    """
-    return {
-        REFERENCES[name].title: starvation_report(
-            load_corpus(name, tokenizer=tokenizer, language=None, deduplicate=False)
-        )
-        for name in CAUSAL_TEST
-    }
 
 
 def _features_and_fidelity(fast: bool, seed: int) -> list[Measured]:
@@ -215,7 +169,7 @@ def _extraction_time(fast: bool) -> Measured:
     )
 
 
-def _table3() -> list[Measured]:
+def _sharegpt() -> list[Measured]:
     rows: list[Measured] = []
     for turns in ("first", "all"):
         corpus = load_corpus("sharegpt", turns=turns)
@@ -239,25 +193,70 @@ def _table3() -> list[Measured]:
             for one, field in _FIELDS.items()
         ]
         rows.append(_long_share("sharegpt", report, how, variant, _WHOLE))
-    sample = starvation_report("codealpaca_2k", language=None, deduplicate=False)
-    rows.append(
-        _long_share(
-            "codealpaca",
-            sample,
-            'starvation_report("codealpaca_2k")',
-            "sample of 2,017",
-            "a sample of a tenth",
-        )
-    )
-    for name, key in _ELSEWHERE.items():
+    return rows
+
+
+def _elsewhere(local: Mapping[str, Starvation]) -> list[Measured]:
+    """Table 3's other corpora, each from a local copy or not at all."""
+    rows: list[Measured] = []
+    for name in _PRINTED_VERDICTS:
+        if name == "sharegpt":
+            continue
+        if name not in local:
+            rows.append(
+                Measured.not_run(
+                    f"{_TABLE}.{name}.long_pct",
+                    how=_LOCAL.format(name=name),
+                    why=f"needs a local copy of {SOURCES[name].title} ({SOURCES[name].licence})",
+                )
+            )
+            continue
+        report = local[name]
+        printed = published_value(f"{_TABLE}.{name}.total")
         rows.append(
-            Measured.not_run(
-                f"{_TABLE}.{key}.long_pct",
-                how=f"clairvoyant-lab corpora starvation {name}",
-                why="needs the hub (extra `hub`) or a local copy",
+            _long_share(
+                name,
+                report,
+                _how(name, report),
+                str(report.provenance["origin"]),
+                f"the file has {report.provenance['rows_read']:,} rows where the paper's has {printed:,.0f}",
             )
         )
     return rows
+
+
+def _curated(local: Mapping[str, Starvation]) -> list[Measured]:
+    """The abstract's share of Long in curated sets."""
+    key = "clairvoyant.abstract.curated_long_pct"
+    found = [name for name in _CURATED if name in local]
+    if not found:
+        return [
+            Measured.not_run(
+                key,
+                how=_LOCAL.format(name="codealpaca"),
+                why="needs a local copy of CodeAlpaca or Alpaca; their licence (CC-BY-NC) keeps both out of "
+                "the package",
+            )
+        ]
+    one = LengthClass.LONG
+    return [
+        Measured(
+            key,
+            100.0 * float(report.shares[one]),
+            100.0 * float(report.low[one]),
+            100.0 * float(report.high[one]),
+            n=report.n,
+            how=_how(name, report),
+            variant=str(report.provenance["origin"]),
+            note=f"{report.counts[one]:,} Long rows",
+        )
+        for name, report in ((name, local[name]) for name in found)
+    ]
+
+
+def _how(name: str, report: Starvation) -> str:
+    origin = report.provenance["origin"]
+    return f'starvation_report("{name}", path="{origin}", language=None, deduplicate=False)'
 
 
 def _long_share(key: str, report: Starvation, how: str, variant: str, because: str) -> Measured:

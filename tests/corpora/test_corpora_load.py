@@ -59,22 +59,24 @@ def test_all_turns_and_other_tokenizers(sharegpt: pd.DataFrame) -> None:
         cl.load_corpus("sharegpt", tokenizer="gpt2")
 
 
-def test_committed_tables_hold_no_text() -> None:
+def test_the_committed_table_holds_no_text() -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     from clairvoyant_lab.corpora.derived import derived_path
-    from clairvoyant_lab.corpora.reference import reference_path
 
-    for path in (derived_path(), reference_path()):
-        assert path.stat().st_size < 4_000_000
-        table = pq.read_table(path)
-        for name in table.column_names:
-            kind = table.schema.field(name).type
-            if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
-                values = set(map(str, table[name].to_pandas().unique()))
-                assert max(map(len, values)) <= 16, name
-                assert len(values) < 120, name
+    assert derived_path().stat().st_size < 4_000_000
+    table = pq.read_table(derived_path())
+    for name in table.column_names:
+        kind = table.schema.field(name).type
+        if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
+            values = set(map(str, table[name].to_pandas().unique()))
+            assert max(map(len, values)) <= 16, name
+            assert len(values) < 120, name
+
+
+def test_the_only_committed_table_is_sharegpt(repo_root: Path) -> None:
+    assert [file.name for file in (repo_root / "data").iterdir()] == ["sharegpt.parquet"]
 
 
 def test_the_package_gives_the_same_figures_with_texts(sharegpt: pd.DataFrame, tmp_path: Path) -> None:
@@ -165,7 +167,9 @@ def test_authors_file_gives_the_published_class_counts(shared_dir: Path) -> None
     assert np.bincount(corpus["length_class"]).tolist() == [276, 276, 276]
 
 
-def test_bad_choices_are_refused() -> None:
+def test_bad_choices_are_refused(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00.0,5,6\n")
     with pytest.raises(ParameterError, match="first, all"):
         cl.load_corpus("sharegpt", turns="frist")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="derived, package"):
@@ -175,7 +179,7 @@ def test_bad_choices_are_refused() -> None:
     with pytest.raises(ParameterError, match="long_from"):
         cl.load_corpus("sharegpt", long_from=100)
     with pytest.raises(ParameterError, match="reported"):
-        cl.load_corpus("azure_conv", tokenizer="chars/4")
+        cl.load_corpus(trace, tokenizer="chars/4", progress=False)
     with pytest.raises(DataError, match="no such file"):
         cl.load_corpus("gone.jsonl")
 

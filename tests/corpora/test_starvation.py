@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import clairvoyant_lab as cl
+from clairvoyant_lab.corpora import causal, compare
 from clairvoyant_lab.corpora.fidelity import approximation_fidelity
 from clairvoyant_lab.corpora.starvation import VERDICTS, starvation_of, starvation_report, wilson_interval
 from clairvoyant_lab.errors import DataError, ParameterError
@@ -20,22 +21,72 @@ from clairvoyant_lab.figures import corpora as figures
 from clairvoyant_lab.papers import datasets
 
 
-def test_causal_test_by_characters_over_four() -> None:
-    shares = [100 * report.shares[2] for report in datasets.causal_test("chars/4").values()]
-    assert [round(share, 1) for share in shares] == [2.5, 16.8, 29.8]
+@pytest.fixture(scope="module")
+def triple(shared_dir: Path) -> list[Path]:
+    """The three public files of the causal test."""
+    names = ("gpt4_1106_preview_concise", "gpt4_1106_preview", "gpt4_1106_preview_verbose")
+    return [shared_dir / "data" / f"alpaca_eval_{name}.json" for name in names]
 
 
-def test_causal_test_from_the_upstream_files(shared_dir: Path) -> None:
-    files = ["gpt4_1106_preview_concise", "gpt4_1106_preview", "gpt4_1106_preview_verbose"]
-    shares = []
-    for name in files:
-        corpus = cl.load_corpus(
-            shared_dir / "data" / f"alpaca_eval_{name}.json",
-            tokenizer="chars/4", language=None, deduplicate=False, progress=False,
-        )  # fmt: skip
-        assert len(corpus) == 805
-        shares.append(round(100 * float((corpus["length_class"] == 2).mean()), 1))
-    assert shares == [2.5, 16.8, 29.8]
+def test_causal_test_by_characters_over_four(triple: list[Path]) -> None:
+    reports = causal.causal_test(**causal.causal_files_by_name(triple), tokenizer="chars/4")
+    assert list(reports) == list(causal.INSTRUCTIONS.values())
+    assert [report.n for report in reports.values()] == [805] * 3
+    assert [round(100 * report.shares[2], 1) for report in reports.values()] == [2.5, 16.8, 29.8]
+
+
+def test_causal_test_wants_the_same_prompts(tmp_path: Path) -> None:
+    def write(name: str, prompts: list[str]) -> Path:
+        file = tmp_path / name
+        file.write_text(
+            "".join(json.dumps({"prompt": one, "response": f"{one} " * 9}) + "\n" for one in prompts)
+        )
+        return file
+
+    first, turned = write("a.jsonl", ["rain", "snow", "fog"]), write("b.jsonl", ["fog", "rain", "snow"])
+    other = write("c.jsonl", ["rain", "snow", "hail"])
+    assert len(causal.causal_test(first, turned, first)) == 3
+    with pytest.raises(DataError, match=r"c\.jsonl.*of which 2 are among the first file's 3"):
+        causal.causal_test(first, turned, other)
+    with pytest.raises(ParameterError, match="verbose"):
+        causal.causal_test(first, turned, tmp_path / "gone.json")
+    assert causal.causal_files_by_name([]) == {}
+    with pytest.raises(ParameterError, match="give three paths"):
+        causal.causal_files_by_name([first, turned])
+    with pytest.raises(ParameterError, match=r"causal_files\[1\]"):
+        causal.causal_files_by_name([first, tmp_path / "gone.json", first])
+    trace = tmp_path / "trace.csv"
+    trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00.0,5,6\n")
+    with pytest.raises(DataError, match="no texts"):
+        causal.causal_test(trace, trace, trace, tokenizer="reported")
+
+
+def test_corpora_side_by_side(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.jsonl"
+    mine.write_text('{"prompt": "Tell me of rain", "response": "water"}\n')
+    (tmp_path / "b").mkdir()
+    twin = tmp_path / "b" / "mine.jsonl"
+    twin.write_text('{"prompt": "Tell me of snow", "response": "water"}\n')
+    copy = tmp_path / "code.json"
+    copy.write_text(json.dumps([{"instruction": "q", "input": "", "output": "a " * 900}]))
+    local = compare.local_reports({"codealpaca": copy}, progress=False)
+    assert local["codealpaca"].counts.tolist() == [0, 0, 1]
+    reports = compare.compare_corpora([mine, twin], local, language=None, progress=False)
+    assert list(reports)[-3:] == ["CodeAlpaca 20K, code.json", "mine.jsonl", str(twin)]
+    table = compare.starvation_table(reports).set_index("corpus")
+    assert len(table) == 9
+    assert table.loc["ShareGPT V3, first turns, llama-like", "rows"] == 8_716  # every language
+    long_rows = table.loc[[f"ShareGPT V3, all turns, {name}" for name in compare.COUNTED], "Long"]
+    assert long_rows["ShareGPT V3, all turns, tekken"] == long_rows.min() < 0.5 * long_rows.max()
+    assert (table["Long_low_pct"] <= table["Long_pct"]).all()
+    lower = compare.compare_corpora([mine], long_from=300, progress=False)
+    assert lower["ShareGPT V3, first turns, chars/4"].bounds == (200, 300)
+    with pytest.raises(ParameterError, match=r"own_files\[0\]"):
+        compare.compare_corpora([tmp_path / "gone.json"])
+    with pytest.raises(ParameterError, match=r"local_copies.*codealpaca"):
+        compare.local_reports({"codealpacca": copy})
+    with pytest.raises(ParameterError, match=r"local_copies\['dolly'\]"):
+        compare.local_reports({"dolly": tmp_path / "gone.json"})
 
 
 @given(st.integers(1, 10**6), st.floats(0, 1))
@@ -108,8 +159,8 @@ def test_sharegpt_report_compares_tokenizers() -> None:
     assert (frame["low"] <= frame["share"]).all()
 
 
-def test_real_traffic_can_be_starved_too() -> None:
-    report = starvation_report("azure_conv")
+def test_real_traffic_can_be_starved_too(shared_dir: Path) -> None:
+    report = starvation_report(shared_dir / "data" / "azure_llm_2023_conv.csv", progress=False)
     assert report.n == 19_366
     assert round(100 * report.shares[2], 2) == 0.23
 
@@ -198,9 +249,27 @@ def test_ledger_rows_stand_in_the_registry() -> None:
     ledger = ledger_table(datasets.measure(fast=True, seed=42))
     by_key = {(row.published.key, row.measured.variant): row for row in ledger}
     assert by_key["clairvoyant.section3_2.rank_consistency_pct", ""].verdict.kind == "reproduced"
-    assert by_key["clairvoyant.table3.codealpaca.long_pct", "sample of 2,017"].verdict.kind == "reproduced"
     assert by_key["clairvoyant.table3.lmsys.long_pct", ""].verdict.kind == "not run here"
     assert by_key["clairvoyant.table3.sharegpt.long_pct", "all turns"].measured.value < 7
+    for key in ("table3.codealpaca.long_pct", "abstract.curated_long_pct"):
+        row = by_key[f"clairvoyant.{key}", ""]
+        assert row.verdict.kind == "not run here"
+        assert 'report 01_dataset_starvation -p \'local_copies={"codealpaca": "FILE"}\'' in row.how
+
+
+def test_a_local_copy_is_measured(shared_dir: Path) -> None:
+    from clairvoyant_lab.papers.ledger import ledger_table
+
+    path = shared_dir / "data" / "code_alpaca_2k.json"
+    local = compare.local_reports({"codealpaca": path}, progress=False)
+    ledger = ledger_table(datasets.measure(fast=True, seed=42, local=local))
+    by_key = {(row.published.key, row.measured.variant): row for row in ledger}
+    for key in ("table3.codealpaca.long_pct", "abstract.curated_long_pct"):
+        row = by_key[f"clairvoyant.{key}", path.name]
+        assert row.measured.n == 2_015
+        assert row.verdict.kind == "reproduced"
+    table = datasets.published_table3(local).set_index("corpus")
+    assert table.loc["CodeAlpaca 20K", "ours"].startswith("code_alpaca_2k.json: 0.00 %")
 
 
 def test_table_3_by_one_rule() -> None:
@@ -233,18 +302,29 @@ def test_corpora_commands(tmp_path: Path) -> None:
     assert {"sharegpt", "lmsys", "oasst1", "alpaca", "codealpaca", "dolly", "cnn_dailymail", "wildchat"} <= {
         row["name"] for row in listed
     }
-    told = json.loads(run("corpora", "starvation", "gpt4_concise", "--json").stdout)
-    assert told["verdict"] == "starved"
+    told = json.loads(run("corpora", "starvation", "sharegpt", "--json").stdout)
+    assert told["verdict"] == "usable, limited"
     assert len(told["classes"]) == 9
-    plain = run("corpora", "starvation", "azure_conv")
-    assert "read 19,366, kept 19,366" in plain.stdout
     path = tmp_path / "mine.csv"
     path.write_text("q,a\nWhat is rain?,water\nWhat is snow?,water too\n")
     assert run("corpora", "starvation", str(path), "--language", "any").exit_code == 2
     named = ["--prompt-column", "q", "--response-column", "a", "--tokenizer", "chars/4", "--language", "any"]
     assert run("corpora", "starvation", str(path), *named, "--json").exit_code == 0
     assert run("corpora", "starvation", "nothing").exit_code == 2
-    assert run("corpora", "build", "reference").exit_code == 2
+    assert run("corpora", "starvation", str(path), str(path), "--path", str(path)).exit_code == 2
+    assert run("corpora", "starvation", str(path), *named[:2]).exit_code == 2
+
+
+def test_starvation_command_compares_files(triple: list[Path], shared_dir: Path) -> None:
+    how = ["--tokenizer", "chars/4", "--language", "any", "--keep-duplicates"]
+    files = [str(file) for file in triple]
+    found = json.loads(run("corpora", "starvation", *files, *how, "--json").stdout)
+    shares = [one["classes"][2]["share"] for one in found]
+    assert [round(100 * share, 1) for share in shares] == [2.5, 16.8, 29.8]
+    table = run("corpora", "starvation", *files, *how).stdout
+    assert [line.split()[-1] for line in table.splitlines() if "805" in line] == ["starved", "only", "only"]
+    trace = run("corpora", "starvation", str(shared_dir / "data" / "azure_llm_2023_conv.csv"))
+    assert "read 19,366, kept 19,366" in trace.stdout
 
 
 def test_build_command_writes_figures_without_text(tmp_path: Path, shared_dir: Path) -> None:
@@ -255,14 +335,3 @@ def test_build_command_writes_figures_without_text(tmp_path: Path, shared_dir: P
     frame = pd.read_parquet(target)
     assert "prompt" not in frame
     assert len(frame) > 1_900
-
-
-def test_reference_table_builds_to_the_same_bytes(tmp_path: Path, shared_dir: Path) -> None:
-    pytest.importorskip("mistral_common")
-    from clairvoyant_lab.corpora.reference import build_reference, reference_path
-
-    built = build_reference(shared_dir / "data", tmp_path / "reference.parquet")
-    theirs = pd.read_parquet(reference_path())
-    pd.testing.assert_frame_equal(pd.read_parquet(built), theirs)
-    with pytest.raises(DataError, match="alpaca_eval"):
-        build_reference(tmp_path)
