@@ -61,6 +61,11 @@ class Shadow:
             self.agreed += self._line.order(now_s)[0].ticket == waiter.ticket
         self.left(waiter)
 
+    def set_policy(self, policy: SerialPolicy) -> None:
+        """Follow another policy (another τ, say); the counts go on."""
+        self._line.set_policy(policy)
+        self.policy = policy
+
     def state(self) -> dict[str, Any]:
         """Counts for the control API."""
         return {"policy": self.policy.label, "decisions": self.decisions, "agreed": self.agreed}

@@ -60,14 +60,16 @@ class Tuner:
         """Look once; True if τ was changed."""
         if self.mode == "fixed":
             return False
-        policy = self._proxy.line.policy
+        # in shadow mode the policy that is watched has a τ; first-come-first-served needs none
+        target = self._proxy.line if self._proxy.shadow is None else self._proxy.shadow
+        policy = target.policy
         wanted = await self._calibrated(policy) if self.mode == "calibrated" else self._by_the_paper(policy)
         if wanted is None or wanted.starvation_timeout_s == policy.starvation_timeout_s:
             return False
         current, value = policy.starvation_timeout_s, wanted.starvation_timeout_s
         if current is not None and value is not None and abs(value - current) <= 0.05 * current:
             return False
-        self._proxy.line.set_policy(policy.with_timeout(value))
+        target.set_policy(policy.with_timeout(value))
         self._proxy.events.publish(
             "policy", {"name": policy.name, "starvation_timeout_s": value, "tau_mode": self.mode}
         )

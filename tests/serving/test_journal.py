@@ -350,6 +350,14 @@ async def test_tau_auto_is_three_times_the_mean_service_of_short_answers(make_st
     assert not await stack.proxy.tuner.tune(), "within a twentieth it stays"
 
 
+async def test_tau_in_shadow_mode_is_the_watched_policys(make_stack: Any) -> None:
+    stack = await make_stack(tau_mode="auto", shadow=True)
+    stack.proxy.history.short_service_s.extend([2.0] * 10)
+    assert await stack.proxy.tuner.tune()
+    assert stack.proxy.shadow.policy.starvation_timeout_s == 6.0
+    assert stack.proxy.line.policy.starvation_timeout_s is None
+
+
 def test_the_pace_is_learnt_and_forgets() -> None:
     pace = Pace()
     rng = np.random.default_rng(1)
