@@ -18,8 +18,11 @@ ClairvoyantError
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from difflib import get_close_matches
+from numbers import Real
+from typing import TypeGuard
 
 __all__ = [
     "BackendError",
@@ -34,6 +37,7 @@ __all__ = [
     "StarvedDatasetError",
     "UpstreamStatusError",
     "UpstreamTimeoutError",
+    "is_finite_number",
     "unknown_name",
 ]
 
@@ -179,6 +183,11 @@ class UpstreamStatusError(BackendError):
     def __init__(self, message: str, status: int) -> None:
         self.status = status
         super().__init__(message)
+
+
+def is_finite_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite real number; a text that reads like one is not, nor is True."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def unknown_name(field: str, value: object, known: Iterable[str]) -> ParameterError:

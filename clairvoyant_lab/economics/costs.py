@@ -7,7 +7,6 @@ by c T + tau E alone.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clairvoyant_lab.errors import ParameterError
+from clairvoyant_lab.errors import ParameterError, is_finite_number
 from clairvoyant_lab.results import summary_html
 from clairvoyant_lab.scheduling.theory.bounds import alpha_cost
 
@@ -38,7 +37,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CostBreakdown:
     """Revenue and the three parts of the cost of one run (Theorem 5.1).
 
@@ -302,7 +301,7 @@ def profit_guarantee(
 
 
 def _money(field: str, value: float) -> float:
-    if not (value >= 0 and math.isfinite(value)):
+    if not (is_finite_number(value) and value >= 0):
         raise ParameterError(field, value, "give a finite amount >= 0")
     return float(value)
 

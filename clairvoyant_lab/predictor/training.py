@@ -205,6 +205,8 @@ def train_predictor(
     """
     check_bounds(short_below, long_from)
     settings = _checked_hyper(hyper)
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+        raise ParameterError("seed", seed, "give a whole number from 0 to 2**32 - 1")
     if test_fraction is not None and not 0 < test_fraction < 1:
         raise ParameterError(
             "test_fraction", test_fraction, "give a share in (0, 1), or None for no held-out rows"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -66,11 +66,11 @@ def extract_features_batch(prompts: Sequence[str], variant: str = "paper") -> ND
     Raises
     ------
     ParameterError
-        When `prompts` is a single string, or for an unknown variant.
+        When `prompts` is a single string or no sequence, or for an unknown variant.
     DataError
         When an element is no string; the row is named.
     """
-    if isinstance(prompts, str | bytes):
+    if isinstance(prompts, str | bytes) or not isinstance(prompts, Iterable):
         raise ParameterError("prompts", prompts, "give a sequence of strings, or call extract_features")
     scan, tables = _scanner(variant)
     texts = list(prompts)

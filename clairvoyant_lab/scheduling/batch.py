@@ -100,7 +100,7 @@ class BatchPlan:
     sequence: Steps | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BatchPolicy:
     """A rule for forming batches; make it with `batch_policy`.
 
@@ -191,6 +191,8 @@ def batch_policy(
                 if known
                 else ParameterError(key, options[key], f"{name} takes no options beside alpha")
             )
+    if not isinstance(options.get("reorder", False), bool):
+        raise ParameterError("reorder", options["reorder"], "give True or False")
     return BatchPolicy(name=name, alpha=limit, options=tuple(sorted({**known, **options}.items())))
 
 

@@ -28,7 +28,7 @@ __all__ = ["BatchRun", "simulate_batch"]
 Steps = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class BatchRun:
     """A finished batch schedule and its measures; steps are 0-based, sums are exact.
 

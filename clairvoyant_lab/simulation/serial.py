@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clairvoyant_lab.errors import ParameterError, unknown_name
+from clairvoyant_lab.errors import ParameterError, is_finite_number, unknown_name
 from clairvoyant_lab.lengths import LengthClass
 from clairvoyant_lab.results import summary_html, summary_text
 from clairvoyant_lab.scheduling.serial import KeyFunction, SerialPolicy, serial_policy
@@ -160,7 +160,7 @@ class SerialRun:
         return pd.DataFrame(rows)
 
     def summary(self) -> dict[str, Any]:
-        """Return the run's main figures; a censored run says so."""
+        """Return the run's main figures, None where there is none; a censored run says so."""
         rows: dict[str, Any] = {"policy": self.policy.label, "slots": self.slots, **self.counts()}
         rows["warm-up left out"] = int(
             np.sum((self.trace.arrival_s < self.warmup_s) & (self.state == COMPLETED))
@@ -182,7 +182,7 @@ class SerialRun:
             for p, cut in zip((50, 95, 99), cuts, strict=True):
                 rows[f"{label} p{p}_sojourn_s"] = float(cut)
         rows |= {"requests": len(self.trace), "source": self.trace.source, "engine": self.engine}
-        return rows
+        return {name: None if value != value else value for name, value in rows.items()}  # NaN is no JSON
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a request: the trace's columns, times, promoted, state, position in the order."""
@@ -322,9 +322,9 @@ def _check(
         )
     if policy.preemptive and queue_limit is not None:
         raise ParameterError("queue_limit", queue_limit, "'srpt' has no queue limit: give None")
-    if until_s is not None and not np.isfinite(until_s):
+    if until_s is not None and not is_finite_number(until_s):
         raise ParameterError("until_s", until_s, "give seconds; None means to the end")
-    if not np.isfinite(warmup_s):
+    if not is_finite_number(warmup_s):
         raise ParameterError("warmup_s", warmup_s, "give seconds")
     if engine not in ENGINES:
         raise unknown_name("engine", engine, ENGINES)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clairvoyant_lab.errors import DataError, ParameterError, unknown_name
+from clairvoyant_lab.errors import DataError, ParameterError, is_finite_number, unknown_name
 from clairvoyant_lab.lengths import LengthClass
 
 __all__ = [
@@ -51,9 +51,9 @@ class ServiceTime:
     def __post_init__(self) -> None:
         if self.kind not in SERVICE_KINDS:
             raise unknown_name("kind", self.kind, SERVICE_KINDS)
-        if not (np.isfinite(self.mean_s) and self.mean_s > 0):
+        if not (is_finite_number(self.mean_s) and self.mean_s > 0):
             raise ParameterError("mean_s", self.mean_s, "give seconds, more than 0")
-        if not (np.isfinite(self.cs2) and self.cs2 >= 0):
+        if not (is_finite_number(self.cs2) and self.cs2 >= 0):
             raise ParameterError("cs2", self.cs2, "give 0 or more")
         if self.kind in ("gamma", "lognormal") and self.cs2 == 0:
             object.__setattr__(self, "kind", "deterministic")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from clairvoyant_lab.errors import ParameterError
+from clairvoyant_lab.errors import ParameterError, is_finite_number
 from clairvoyant_lab.lengths import LengthClass
 from clairvoyant_lab.simulation.scores import noisy_score
 from clairvoyant_lab.simulation.service_times import ServiceModel, ServiceTime, mixture
@@ -178,17 +178,20 @@ def _rate(service: ServiceModel, rho: float | None, rate_per_s: float | None) ->
     if (rho is None) == (rate_per_s is None):
         raise ParameterError("rho", rho, "give either rho or rate_per_s")
     if rho is not None:
-        if not (np.isfinite(rho) and rho > 0):
+        if not (is_finite_number(rho) and rho > 0):
             raise ParameterError("rho", rho, "give a load, more than 0")
         return float(rho) / service.mean_s
     assert rate_per_s is not None
-    if not (np.isfinite(rate_per_s) and rate_per_s > 0):
+    if not (is_finite_number(rate_per_s) and rate_per_s > 0):
         raise ParameterError("rate_per_s", rate_per_s, "give requests per second, more than 0")
     return float(rate_per_s)
 
 
 def _streams(seed: int | np.random.Generator) -> list[np.random.Generator]:
-    return np.random.default_rng(seed).spawn(4)
+    try:
+        return np.random.default_rng(seed).spawn(4)
+    except (TypeError, ValueError):
+        raise ParameterError("seed", seed, "give a whole number, 0 or more, or a Generator") from None
 
 
 def _seed_text(seed: int | np.random.Generator) -> str:

@@ -109,7 +109,7 @@ def test_frame_needs_one_workload_and_finite_money():
     assert frame["intrinsic"].nunique() == 1
     with pytest.raises(ParameterError, match="other lengths"):
         cost_frame({"a": run("ljf", lengths, 2), "b": run("ljf", [4, 3], 2)}, 0.1, 0.01, 1)
-    for money in (-1, float("nan"), float("inf")):
+    for money in (-1, float("nan"), float("inf"), "1"):
         with pytest.raises(ParameterError):
             cl.cost_breakdown(run("ljf", lengths, 2), money, 0, 0)
 

@@ -157,7 +157,13 @@ def test_starved_and_broken_rows_are_refused_by_name() -> None:
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("n_estimators", 0), ("max_depth", -1), ("test_fraction", 1.5), ("early_stopping_rounds", 0)],
+    [
+        ("n_estimators", 0),
+        ("max_depth", -1),
+        ("test_fraction", 1.5),
+        ("early_stopping_rounds", 0),
+        ("seed", -1),
+    ],
 )
 def test_impossible_settings_are_refused(setting: str, value: float) -> None:
     features, tokens = toy()

@@ -287,6 +287,8 @@ def test_bad_input_is_refused() -> None:
         extract_features("x", "papr")
     with pytest.raises(ParameterError, match="sequence"):
         extract_features_batch("one prompt")
+    with pytest.raises(ParameterError, match="sequence"):
+        extract_features_batch(None)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="row 1"):
         extract_features_batch(["a", None])  # type: ignore[list-item]
     assert extract_features_batch([]).shape == (0, 19)

@@ -63,6 +63,8 @@ def test_cohort_takes_its_options_and_others_take_none():
         cl.batch_policy("cohort", alpha=1, effrt=0)
     with pytest.raises(ParameterError, match="takes no options"):
         cl.batch_policy("fcfs", alpha=1, effort=0)
+    with pytest.raises(ParameterError, match="True or False"):
+        cl.batch_policy("ljf", reorder="no")
 
 
 @pytest.mark.parametrize("name", [name for name in BATCH_POLICIES if name not in ("fcfs", "sjf", "ljf")])

@@ -138,6 +138,9 @@ def test_a_load_of_one_or_more_is_refused() -> None:
         lambda: theory.pollaczek_khinchine_s(1.0, 2.0, 1.0),
         lambda: theory.sjf_wait_s(gamma(2.0, 1.0), 1.2),
         lambda: theory.mm1_wait_quantile_s(0.5, float("nan"), 1.0),
+        lambda: theory.pollaczek_khinchine_s("0.5", 2.0, 1.0),  # type: ignore[arg-type]
     ):
         with pytest.raises(cl.ParameterError, match=r"rho = .*below 1"):
             call()
+    with pytest.raises(cl.ParameterError, match="at least one"):
+        theory.cobham_waits_s(0.5, [])

@@ -221,6 +221,14 @@ def test_bad_input_names_the_field_and_index(keywords, word):
     assert caught.value.field == word
 
 
+def test_results_and_policies_are_frozen():
+    run = cl.simulate_batch([3, 2], cl.batch_policy("isjl", alpha=1), 2)
+    for thing in (run, run.policy, cl.cost_breakdown(run, 1, 1, 1)):
+        for name in ("policy", "fair", "anything"):
+            with pytest.raises(AttributeError):
+                setattr(thing, name, True)
+
+
 def test_a_users_planner_runs_and_is_not_trusted():
     def sequential(lengths, batch_size, alpha):
         return np.concatenate([[0], np.cumsum(lengths)[:-1]])

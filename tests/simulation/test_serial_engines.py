@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -212,6 +214,12 @@ def test_a_stopped_clock_says_what_it_censored_and_warm_up_is_left_out() -> None
     assert srpt.counts() == {"injected": 4, "completed": 2, "queued": 1, "running": 1, "dropped": 0}
 
 
+def test_a_run_of_nothing_has_no_figures() -> None:
+    summary = simulate_serial(cl.Trace.from_arrays([], []), "fcfs").summary()
+    assert summary["all p50_sojourn_s"] is None
+    json.dumps(summary, allow_nan=False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
@@ -219,6 +227,8 @@ def test_a_stopped_clock_says_what_it_censored_and_warm_up_is_left_out() -> None
         ({"slots": 1.5}, "slots"),
         ({"queue_limit": 0}, "queue_limit"),
         ({"until_s": float("inf")}, "until_s"),
+        ({"until_s": "9"}, "until_s"),
+        ({"warmup_s": "9"}, "warmup_s"),
         ({"engine": "fast"}, "engine"),
     ],
 )

@@ -94,6 +94,8 @@ def test_empirical_service_times_are_those_measured() -> None:
         (lambda: poisson_trace(0, gamma(1, 1), rho=0.5, seed=1), "n"),
         (lambda: poisson_trace(10, gamma(1, 1), rho=-0.5, seed=1), "rho"),
         (lambda: poisson_trace(10, gamma(1, 1), seed=1), "rho"),
+        (lambda: poisson_trace(10, gamma(1, 1), rho="0.5", seed=1), "rho"),  # type: ignore[arg-type]
+        (lambda: poisson_trace(10, gamma(1, 1), rho=0.5, seed=-1), "seed"),
         (lambda: poisson_trace(10, gamma(1, 1), rho=0.5, seed=1, accuracy=0.9), "accuracy"),
         (lambda: poisson_trace(10, paper_mix(), rho=0.5, seed=1, accuracy=1.1), "accuracy"),
         (lambda: gamma(-1, 1), "mean_s"),

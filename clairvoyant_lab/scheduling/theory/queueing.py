@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clairvoyant_lab.errors import ParameterError
+from clairvoyant_lab.errors import ParameterError, is_finite_number
 
 __all__ = [
     "cobham_waits_s",
@@ -82,6 +82,8 @@ def cobham_waits_s(rho: float, classes: Sequence[tuple[float, float, float]]) ->
         Seconds.
     """
     load = _stable(rho)
+    if len(classes) == 0:
+        raise ParameterError("classes", classes, "give at least one (share, E[S], E[S²])")
     share, mean, second = (np.asarray(column, dtype=np.float64) for column in zip(*classes, strict=True))
     if np.any(share < 0) or abs(share.sum() - 1.0) > 1e-9:
         raise ParameterError("classes", share.tolist(), "give shares, 0 or more, that add to 1")
@@ -172,7 +174,7 @@ def wait_bound_s(
 
 
 def _stable(rho: float) -> float:
-    if not (np.isfinite(rho) and 0.0 <= rho < 1.0):
+    if not (is_finite_number(rho) and 0.0 <= rho < 1.0):
         raise ParameterError(
             "rho", rho, "the formula needs a load from 0 to below 1; above it queues grow on"
         )
@@ -180,7 +182,7 @@ def _stable(rho: float) -> float:
 
 
 def _share(q: float) -> None:
-    if not 0.0 <= q < 1.0:
+    if not (is_finite_number(q) and 0.0 <= q < 1.0):
         raise ParameterError("q", q, "give a share from 0 to below 1, e.g. 0.95")
 
 
