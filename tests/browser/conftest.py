@@ -104,7 +104,7 @@ class LabPage:
             figure,
         )
 
-    def wait_for_change(self, before: Any, figure: int = 0, timeout_s: float = 10) -> Any:
+    def wait_for_change(self, before: Any, figure: int = 0, timeout_s: float = 30) -> Any:
         """Wait until a figure's data differs from what it was; return the new data."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
