@@ -8,64 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from clairvoyant_lab.bench.report import BenchReport, BenchSample
-from clairvoyant_lab.errors import BackendError, ParameterError, unknown_name
+from clairvoyant_lab.bench.traffic import PROMPTS_SHORT, Timed, ask, request_bodies, run_apart
+from clairvoyant_lab.errors import ParameterError, unknown_name
 from clairvoyant_lab.lengths import LengthClass
 from clairvoyant_lab.scheduling.serial import serial_policy
 from clairvoyant_lab.simulation.serial import simulate_serial
 from clairvoyant_lab.simulation.trace import Trace
 
 if TYPE_CHECKING:
-    import httpx
-
     from clairvoyant_lab.serving.forecast import Predicting
-    from clairvoyant_lab.serving.replies import QueueState
 
 __all__ = [
-    "PROMPTS_LONG",
-    "PROMPTS_SHORT",
     "bench_emulated_burst",
     "bench_overtaking",
     "measured_burst",
-    "queue_snapshot",
-    "send_mixed_traffic",
     "with_oracle",
 ]
 
 T = TypeVar("T")
-
-PROMPTS_SHORT = (
-    "What is the capital of France?",
-    "Is water wet? Answer yes or no.",
-    "Translate 'bread' to Spanish.",
-    "What is 7 times 8?",
-    "Name one colour of the rainbow.",
-    "Who wrote Hamlet?",
-)
-PROMPTS_LONG = (
-    "Write a detailed essay about the history of trains, with an introduction and a conclusion.",
-    "Write a long story about a lighthouse keeper and a storm.",
-    "Write a complete Python program with functions and comments that manages a library of books.",
-    "Write a comprehensive guide to growing tomatoes, step by step, with sections for each month.",
-    "Generate a detailed travel plan of two weeks through Italy, day by day.",
-    "Write a blog post about how computers work, with many examples.",
-)
-
-
-@dataclass
-class _Timed:
-    long: bool
-    service_s: float
-    wait_s: float
-    sojourn_s: float
-    promoted: bool
 
 
 def bench_overtaking(
@@ -127,7 +93,7 @@ def bench_overtaking(
     samples = []
     for run in range(runs):
         order = np.random.default_rng([seed, run]).permutation([False] * n_short + [True] * n_long)
-        bodies = _bodies(order, short_cap, long_cap, emulated_tokens)
+        bodies = request_bodies(order, short_cap, long_cap, emulated_tokens)
         for policy in policies:
             with ThreadedStack(backend_url, predictor=model, policy=serial_policy(policy)) as stack:
                 began = time.monotonic()
@@ -265,137 +231,9 @@ def with_oracle(report: BenchReport, base: str) -> BenchReport:
     return BenchReport(report.kind, report.mode, report.profile, (*report.samples, *added), report.parameters)
 
 
-def send_mixed_traffic(
-    proxy_url: str,
-    n: int = 48,
-    *,
-    at_once: int = 6,
-    emulated: bool = False,
-    short_cap: int | None = 12,
-    long_cap: int | None = 300,
-    seed: int = 0,
-) -> int:
-    """Send short and long requests in random order, some at a time, and wait for them; returns how many.
-
-    Parameters
-    ----------
-    proxy_url : str
-        A running proxy.
-    n : int
-        Requests, half of them long.
-    at_once : int
-        How many clients ask at the same time.
-    emulated : bool
-        The backend is an emulator: it is told the lengths (60 and 900 tokens) and the proxy gets no caps.
-    short_cap, long_cap : int or None
-        Caps on a real backend.
-    seed : int
-        Order.
-    """
-    order = np.random.default_rng(seed).permutation([False] * (n - n // 2) + [True] * (n // 2))
-    bodies = _bodies(order, *_lengths(emulated, short_cap, long_cap))
-
-    async def work() -> None:
-        import httpx
-
-        left = iter(zip(bodies, order, strict=True))
-        limits = httpx.Limits(max_connections=at_once + 1)
-        async with httpx.AsyncClient(
-            base_url=proxy_url, timeout=600.0, limits=limits, trust_env=False
-        ) as http:
-
-            async def one_client() -> None:
-                for body, long in left:
-                    await _ask(http, body, bool(long), 1.0)
-
-            await asyncio.gather(*(one_client() for _ in range(at_once)))
-
-    run_apart(work())
-    return len(bodies)
-
-
-def queue_snapshot(
-    proxy_url: str,
-    n_short: int = 2,
-    n_long: int = 3,
-    *,
-    emulated: bool = False,
-    short_cap: int | None = 12,
-    long_cap: int | None = 300,
-    seed: int = 0,
-) -> QueueState:
-    """Let some requests wait behind one that runs, look at the queue, and wait for the answers.
-
-    Parameters are those of `send_mixed_traffic`.
-    """
-    from clairvoyant_lab.serving import AsyncProxyClient
-
-    order = np.random.default_rng(seed).permutation([False] * n_short + [True] * n_long)
-    bodies = _bodies([True, *order], *_lengths(emulated, short_cap, long_cap))
-
-    async def work() -> QueueState:
-        import httpx
-
-        async with (
-            httpx.AsyncClient(base_url=proxy_url, timeout=600.0, trust_env=False) as http,
-            AsyncProxyClient(proxy_url) as client,
-        ):
-            tasks = []
-            for body, long in zip(bodies, [True, *order], strict=True):
-                tasks.append(asyncio.create_task(_ask(http, body, bool(long), 1.0)))
-                deadline = time.monotonic() + 10.0
-                while time.monotonic() < deadline:
-                    state = await client.state()
-                    if state.waiting + state.running >= len(tasks) or tasks[0].done():
-                        break
-                    await asyncio.sleep(0.002)
-            queue = await client.queue()
-            await asyncio.gather(*tasks)
-            return queue
-
-    return run_apart(work())
-
-
-def run_apart(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end on a loop of its own, also where one runs already (a notebook's kernel)."""
-    with ThreadPoolExecutor(max_workers=1) as pool:
-        return pool.submit(asyncio.run, work).result()
-
-
-def _lengths(
-    emulated: bool, short_cap: int | None, long_cap: int | None
-) -> tuple[int | None, int | None, tuple[int, int] | None]:
-    return (None, None, (60, 900)) if emulated else (short_cap, long_cap, None)
-
-
-def _bodies(
-    order: Any, short_cap: int | None, long_cap: int | None, emulated: tuple[int, int] | None
-) -> list[dict[str, Any]]:
-    counts = [0, 0]
-    bodies = []
-    for long in order:
-        kind = int(long)
-        prompts, cap = (PROMPTS_LONG, long_cap) if long else (PROMPTS_SHORT, short_cap)
-        text = prompts[counts[kind] % len(prompts)]
-        counts[kind] += 1
-        body: dict[str, Any] = {
-            "model": "default",
-            "messages": [{"role": "user", "content": text}],
-            "stream": True,
-            "temperature": 0.0,
-        }
-        if cap is not None:
-            # llama.cpp's own field: the answer fills its cap, so that all policies do the same work
-            body |= {"max_tokens": cap, "ignore_eos": True}
-        if emulated is not None:
-            body["emulate"] = {"tokens": emulated[kind]}
-        bodies.append(body)
-    return bodies
-
-
 async def _burst(
     url: str, bodies: list[dict[str, Any]], order: Any, speedup: float, timeout_s: float
-) -> list[_Timed]:
+) -> list[Timed]:
     import httpx
 
     limits = httpx.Limits(max_connections=len(bodies) + 2)
@@ -406,38 +244,18 @@ async def _burst(
             first |= {"emulate": {"tokens": max(12, round(3.0 * speedup))}}
         else:
             first |= {"max_tokens": 12}
-        running = asyncio.create_task(_ask(client, first, False, speedup))
+        running = asyncio.create_task(ask(client, first, False, speedup))
         while (await client.get("/clairvoyant/state")).json()["running"] == 0 and not running.done():
             await asyncio.sleep(0.005)
         tasks = []
         for body, long in zip(bodies, order, strict=True):
-            tasks.append(asyncio.create_task(_ask(client, body, bool(long), speedup)))
+            tasks.append(asyncio.create_task(ask(client, body, bool(long), speedup)))
             await asyncio.sleep(0.001)  # so that they arrive in the order that was drawn
         await running
         return list(await asyncio.gather(*tasks))
 
 
-async def _ask(client: httpx.AsyncClient, body: dict[str, Any], long: bool, speedup: float) -> _Timed:
-    import httpx
-
-    began = time.monotonic()
-    try:
-        async with client.stream("POST", "/v1/chat/completions", json=body) as response:
-            if response.status_code != 200:
-                raise BackendError(f"{response.status_code} from {client.base_url}")
-            wait_s = float(response.headers["x-clairvoyant-queue-wait-ms"]) / 1000.0
-            promoted = response.headers["x-clairvoyant-promoted"] == "true"
-            async for _ in response.aiter_raw():
-                pass
-    except httpx.HTTPError as error:
-        raise BackendError(f"an answer from {client.base_url} failed ({error!r})") from error
-    sojourn_s = time.monotonic() - began
-    return _Timed(
-        long, (sojourn_s - wait_s) * speedup, min(wait_s, sojourn_s) * speedup, sojourn_s * speedup, promoted
-    )
-
-
-def _sample(policy: str, run: int, timed: list[_Timed], makespan_s: float) -> BenchSample:
+def _sample(policy: str, run: int, timed: list[Timed], makespan_s: float) -> BenchSample:
     classes = [int(LengthClass.LONG if item.long else LengthClass.SHORT) for item in timed]
     return BenchSample(
         policy=policy,

@@ -73,7 +73,7 @@ class LiveStand:
         self._thread.join(timeout=10)
 
     def _load(self) -> None:
-        from clairvoyant_lab.bench.overtaking import send_mixed_traffic
+        from clairvoyant_lab.bench.traffic import send_mixed_traffic
 
         seed = self._seed
         while not self._stopping.is_set():

@@ -1,0 +1,210 @@
+"""Short and long requests for a running proxy, and what their clients see."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from clairvoyant_lab.errors import BackendError
+
+if TYPE_CHECKING:
+    import httpx
+
+    from clairvoyant_lab.serving.replies import QueueState
+
+__all__ = [
+    "PROMPTS_LONG",
+    "PROMPTS_SHORT",
+    "Timed",
+    "ask",
+    "queue_snapshot",
+    "request_bodies",
+    "run_apart",
+    "send_mixed_traffic",
+]
+
+T = TypeVar("T")
+
+PROMPTS_SHORT = (
+    "What is the capital of France?",
+    "Is water wet? Answer yes or no.",
+    "Translate 'bread' to Spanish.",
+    "What is 7 times 8?",
+    "Name one colour of the rainbow.",
+    "Who wrote Hamlet?",
+)
+PROMPTS_LONG = (
+    "Write a detailed essay about the history of trains, with an introduction and a conclusion.",
+    "Write a long story about a lighthouse keeper and a storm.",
+    "Write a complete Python program with functions and comments that manages a library of books.",
+    "Write a comprehensive guide to growing tomatoes, step by step, with sections for each month.",
+    "Generate a detailed travel plan of two weeks through Italy, day by day.",
+    "Write a blog post about how computers work, with many examples.",
+)
+
+
+@dataclass
+class Timed:
+    """One answer as its client saw it, in seconds."""
+
+    long: bool
+    service_s: float
+    wait_s: float
+    sojourn_s: float
+    promoted: bool
+
+
+def send_mixed_traffic(
+    proxy_url: str,
+    n: int = 48,
+    *,
+    at_once: int = 6,
+    emulated: bool = False,
+    short_cap: int | None = 12,
+    long_cap: int | None = 300,
+    seed: int = 0,
+) -> int:
+    """Send short and long requests in random order, some at a time, and wait for them; returns how many.
+
+    Parameters
+    ----------
+    proxy_url : str
+        A running proxy.
+    n : int
+        Requests, half of them long.
+    at_once : int
+        How many clients ask at the same time.
+    emulated : bool
+        The backend is an emulator: it is told the lengths (60 and 900 tokens) and the proxy gets no caps.
+    short_cap, long_cap : int or None
+        Caps on a real backend.
+    seed : int
+        Order.
+    """
+    order = np.random.default_rng(seed).permutation([False] * (n - n // 2) + [True] * (n // 2))
+    bodies = request_bodies(order, *_lengths(emulated, short_cap, long_cap))
+
+    async def work() -> None:
+        import httpx
+
+        left = iter(zip(bodies, order, strict=True))
+        limits = httpx.Limits(max_connections=at_once + 1)
+        async with httpx.AsyncClient(
+            base_url=proxy_url, timeout=600.0, limits=limits, trust_env=False
+        ) as http:
+
+            async def one_client() -> None:
+                for body, long in left:
+                    await ask(http, body, bool(long), 1.0)
+
+            await asyncio.gather(*(one_client() for _ in range(at_once)))
+
+    run_apart(work())
+    return len(bodies)
+
+
+def queue_snapshot(
+    proxy_url: str,
+    n_short: int = 2,
+    n_long: int = 3,
+    *,
+    emulated: bool = False,
+    short_cap: int | None = 12,
+    long_cap: int | None = 300,
+    seed: int = 0,
+) -> QueueState:
+    """Let some requests wait behind one that runs, look at the queue, and wait for the answers.
+
+    Parameters are those of `send_mixed_traffic`.
+    """
+    from clairvoyant_lab.serving import AsyncProxyClient
+
+    order = np.random.default_rng(seed).permutation([False] * n_short + [True] * n_long)
+    bodies = request_bodies([True, *order], *_lengths(emulated, short_cap, long_cap))
+
+    async def work() -> QueueState:
+        import httpx
+
+        async with (
+            httpx.AsyncClient(base_url=proxy_url, timeout=600.0, trust_env=False) as http,
+            AsyncProxyClient(proxy_url) as client,
+        ):
+            tasks = []
+            for body, long in zip(bodies, [True, *order], strict=True):
+                tasks.append(asyncio.create_task(ask(http, body, bool(long), 1.0)))
+                deadline = time.monotonic() + 10.0
+                while time.monotonic() < deadline:
+                    state = await client.state()
+                    if state.waiting + state.running >= len(tasks) or tasks[0].done():
+                        break
+                    await asyncio.sleep(0.002)
+            queue = await client.queue()
+            await asyncio.gather(*tasks)
+            return queue
+
+    return run_apart(work())
+
+
+def run_apart(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end on a loop of its own, also where one runs already (a notebook's kernel)."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, work).result()
+
+
+def _lengths(
+    emulated: bool, short_cap: int | None, long_cap: int | None
+) -> tuple[int | None, int | None, tuple[int, int] | None]:
+    return (None, None, (60, 900)) if emulated else (short_cap, long_cap, None)
+
+
+def request_bodies(
+    order: Any, short_cap: int | None, long_cap: int | None, emulated: tuple[int, int] | None
+) -> list[dict[str, Any]]:
+    """Bodies of chat requests, short or long as `order` says, with caps or lengths for an emulator."""
+    counts = [0, 0]
+    bodies = []
+    for long in order:
+        kind = int(long)
+        prompts, cap = (PROMPTS_LONG, long_cap) if long else (PROMPTS_SHORT, short_cap)
+        text = prompts[counts[kind] % len(prompts)]
+        counts[kind] += 1
+        body: dict[str, Any] = {
+            "model": "default",
+            "messages": [{"role": "user", "content": text}],
+            "stream": True,
+            "temperature": 0.0,
+        }
+        if cap is not None:
+            # llama.cpp's own field: the answer fills its cap, so that all policies do the same work
+            body |= {"max_tokens": cap, "ignore_eos": True}
+        if emulated is not None:
+            body["emulate"] = {"tokens": emulated[kind]}
+        bodies.append(body)
+    return bodies
+
+
+async def ask(client: httpx.AsyncClient, body: dict[str, Any], long: bool, speedup: float) -> Timed:
+    """Send one request and time its answer; BackendError if it fails."""
+    import httpx
+
+    began = time.monotonic()
+    try:
+        async with client.stream("POST", "/v1/chat/completions", json=body) as response:
+            if response.status_code != 200:
+                raise BackendError(f"{response.status_code} from {client.base_url}")
+            wait_s = float(response.headers["x-clairvoyant-queue-wait-ms"]) / 1000.0
+            promoted = response.headers["x-clairvoyant-promoted"] == "true"
+            async for _ in response.aiter_raw():
+                pass
+    except httpx.HTTPError as error:
+        raise BackendError(f"an answer from {client.base_url} failed ({error!r})") from error
+    sojourn_s = time.monotonic() - began
+    return Timed(
+        long, (sojourn_s - wait_s) * speedup, min(wait_s, sojourn_s) * speedup, sojourn_s * speedup, promoted
+    )
