@@ -33,7 +33,8 @@ CASES: dict[str, tuple[Callable[[], panels.Panel], list[dict[str, Any]]]] = {
     ),
     "day": (
         lambda: panels.day_panel(n=200, replicates=2),
-        [{"starvation_timeout_s": 50.0}, {"starvation_timeout_s": None}, {"starvation_timeout_s": 40.0, "promotion": "long_only"}],
+        [{"starvation_timeout_s": 50.0}, {"starvation_timeout_s": None},
+         {"starvation_timeout_s": 40.0, "promotion": "long_only"}],
     ),
     "bounds": (panels.bounds_panel, [{"short_below": 120}, {"long_from": 600}]),
     "gantt": (
