@@ -32,7 +32,7 @@ HOW_TO_RUN = "\n".join(
     (
         "not run here: it needs three files of answers to the same prompts, as this notebook's parameter",
         '  causal_files = ["concise.json", "as_is.json", "verbose.json"]',
-        "A public triple is GPT-4-1106 on 805 prompts, in AlpacaEval's repository. Its licence (CC-BY-NC-4.0)",
+        "A public triple is GPT-4-1106 on 805 prompts in AlpacaEval's repository. Its licence (CC-BY-NC-4.0)",
         "keeps it out of this package; save its three files under those names:",
         *(f"  {file}" for file in PUBLIC_FILES),
     )

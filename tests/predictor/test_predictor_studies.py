@@ -201,7 +201,7 @@ def test_evaluate_says_no_below_the_bar(tmp_path: Path) -> None:
     assert figure == pytest.approx(cl.LengthPredictor.load("sharegpt").info.metrics["ranking_accuracy"])
     assert run("evaluate", "sharegpt", "--model", "sharegpt", "--held-out", "--at-least", "0.99")[0] == 1
     chats = tmp_path / "chats.jsonl"
-    answers = [{"prompt": f"{'why ' * size}?", "response": "so " * 90 * size} for size in (1, 2, 5, 9)]
+    answers = [{"prompt": "How is the weather? " * size, "response": "so " * 90 * size} for size in (1, 2, 5)]
     chats.write_text("".join(json.dumps(one) + "\n" for one in answers))
     assert run("evaluate", str(chats), "--held-out")[0] == 2
     assert run("evaluate", str(chats), "--baseline", "length")[0] == 0
