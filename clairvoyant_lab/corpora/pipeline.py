@@ -229,7 +229,8 @@ def tidy(frame: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
         approximate = frame["prompt_chars"] // 4
         counted = frame.get(f"prompt_tokens_{stem}", approximate)
         prompt_tokens = counted.fillna(approximate).to_numpy(np.int64)
-    columns: dict[str, Any] = {"prompt": frame["prompt"].to_numpy()} if "prompt" in frame else {}
+    texts = bool((frame["prompt_chars"] > 0).any())
+    columns: dict[str, Any] = {"prompt": frame["prompt"].to_numpy()} if texts and "prompt" in frame else {}
     columns |= {
         "response_tokens": response_tokens,
         "length_class": classify_lengths(response_tokens, recipe.short_below, recipe.long_from),
@@ -239,7 +240,7 @@ def tidy(frame: pd.DataFrame, recipe: Recipe) -> pd.DataFrame:
         "turn": frame["turn"].to_numpy(np.int64),
         "row_id": frame["row_id"].to_numpy(np.uint64),
     }
-    if (frame["prompt_chars"] > 0).any():
+    if texts:
         columns |= _features(frame, recipe.variant)
     return pd.DataFrame(columns)
 

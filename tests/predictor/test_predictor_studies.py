@@ -201,7 +201,13 @@ def test_evaluate_says_no_below_the_bar(tmp_path: Path) -> None:
     assert figure == pytest.approx(cl.LengthPredictor.load("sharegpt").info.metrics["ranking_accuracy"])
     assert run("evaluate", "sharegpt", "--model", "sharegpt", "--held-out", "--at-least", "0.99")[0] == 1
     chats = tmp_path / "chats.jsonl"
-    answers = [{"prompt": "How is the weather? " * size, "response": "so " * 90 * size} for size in (1, 2, 5)]
+    answers = [
+        {
+            "prompt": "Please explain to me what the weather is like in the mountains. " * size,
+            "response": "so " * 90 * size,
+        }
+        for size in (1, 2, 12)
+    ]
     chats.write_text("".join(json.dumps(one) + "\n" for one in answers))
     assert run("evaluate", str(chats), "--held-out")[0] == 2
     assert run("evaluate", str(chats), "--baseline", "length")[0] == 0
