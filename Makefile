@@ -15,7 +15,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 PYTEST_WORKERS ?= 2
 HEAVY := browser or llama or notebooks or soak
 
-.PHONY: lab report install test lint types unit test-all heavy bench ledger clean
+.PHONY: lab report install install-all test lint types unit test-all heavy bench ledger clean
 .DEFAULT_GOAL := lab
 
 $(BIN)/python:
@@ -42,6 +42,9 @@ $(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
 	@touch $@ $(VENV)/.installed
 
 install: $(VENV)/.installed
+
+# every extra that the whole test suite uses
+install-all: $(VENV)/.installed-all
 
 lab: $(VENV)/.installed
 	$(BIN)/clairvoyant-lab lab $(ARGS)

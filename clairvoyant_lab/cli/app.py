@@ -12,7 +12,7 @@ from clairvoyant_lab import __version__
 __all__ = ["app", "main"]
 
 # Each module has `register(app)`; what a command needs is imported when it runs, so --help stays quick.
-GROUPS: tuple[str, ...] = ("batch", "corpora", "lab", "ledger", "predictor", "serial", "serial_bench", "serving")
+GROUPS = ("batch", "corpora", "lab", "ledger", "predictor", "serial", "serial_bench", "serving")
 
 app = typer.Typer(
     name="clairvoyant-lab",
