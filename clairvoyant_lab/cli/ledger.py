@@ -37,6 +37,14 @@ def ledger(
     topic: Annotated[
         list[str] | None, typer.Option(help="Run only this topic (may be repeated): datasets, serial, ...")
     ] = None,
+    reference_dir: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="CLAIRVOYANT_REFERENCE_DIR",
+            show_envvar=True,
+            help="Folder of the authors' files; numbers that need them are else 'not run here'.",
+        ),
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to a file.")] = None,
     keys: Annotated[
         str | None,
@@ -55,11 +63,14 @@ def ledger(
         seed=seed,
         topics=topic or None,
         tell=lambda name: typer.echo(f"running {name} ...", err=True),
+        reference_dir=reference_dir,
     )
     parts = [
         "clairvoyant-lab ledger",
         *(f"--topic {name}" for name in topic or ()),
         *(["--fast"] if fast else []),
+        # the folder's path is the machine's own business
+        *(["--reference-dir DIR"] if reference_dir is not None else []),
     ]
     made_by = " ".join([*parts, f"--seed {seed}"])
     frame = rows.to_frame()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 from clairvoyant_lab.economics import cost_breakdown
 from clairvoyant_lab.lengths import LengthClass
 from clairvoyant_lab.papers.ledger import Measured
-from clairvoyant_lab.papers.prediction import corpus_rows
+from clairvoyant_lab.papers.prediction_rows import corpus_rows
+from clairvoyant_lab.papers.reference_files import HOW_TO_RUN
 from clairvoyant_lab.papers.serial_experiments import figure3
 from clairvoyant_lab.predictor.splits import stratified_split
 from clairvoyant_lab.prompts.extract import extract_features
@@ -32,7 +34,7 @@ _NO_VALIDATION = (
 _NO_MODEL = "needs a running backend with a model that writes 2,000 words"
 
 
-def measure(*, fast: bool, seed: int) -> list[Measured]:
+def measure(*, fast: bool, seed: int, reference_dir: str | Path | None = None) -> list[Measured]:
     """Measure what section titles promise and no table holds.
 
     Parameters
@@ -41,12 +43,14 @@ def measure(*, fast: bool, seed: int) -> list[Measured]:
         Fewer seeds for the load at which scheduling begins to pay.
     seed : int
         First of the seeds.
+    reference_dir : str or Path, optional
+        Folder of the authors' files (`papers.reference_files`).
     """
     return [
         _gain_begins(fast, seed),
         _default_timeout(),
         *_essay(),
-        *_splits(),
+        *_splits(reference_dir),
         *_rules(fast),
         *_quadratic_externality(),
         *_decomposition(fast, seed),
@@ -122,15 +126,16 @@ def _essay() -> list[Measured]:
     ]
 
 
-def _splits() -> list[Measured]:
+def _splits(reference_dir: str | Path | None) -> list[Measured]:
     """Sections 4.2 and 4.3, Table 4: rows of the balanced sets, and both sides of an 80/20 split."""
     rows: list[Measured] = []
     for model, name, because in (("a", "sharegpt", _SLICE), ("c", "oasst1", _NO_VALIDATION)):
-        balanced = corpus_rows(name)
+        balanced = corpus_rows(name, reference_dir=reference_dir)
         keys = f"clairvoyant.section4_2.{name}"
         if balanced is None:
-            how = 'set CLAIRVOYANT_SHARED to a folder with the authors\' files; corpus_rows("oasst1")'
-            rows += [Measured.not_run(f"{keys}.{part}", how=how) for part in ("balanced_rows", "per_class")]
+            rows += [
+                Measured.not_run(f"{keys}.{part}", how=HOW_TO_RUN) for part in ("balanced_rows", "per_class")
+            ]
             continue
         how = f'corpus_rows("{name}")'
         counts = np.bincount(balanced.classes, minlength=3)

@@ -5,39 +5,31 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
-from clairvoyant_lab.errors import DataError, unknown_name
 from clairvoyant_lab.papers.ledger import Measured
 from clairvoyant_lab.papers.prediction_rows import (
-    FOREIGN,
     authors_model,
+    corpus_rows,
     foreign_rows,
-    held_out_texts,
     sharegpt_balanced,
     sharegpt_held_out,
 )
-from clairvoyant_lab.predictor.evaluation import (
-    Rows,
-    Study,
-    ablation,
-    baselines,
-    cross_matrix,
-    retraining_curve,
-    seed_study,
-)
-from clairvoyant_lab.predictor.ranking import RankingEstimate, bootstrap_ranking
+from clairvoyant_lab.papers.prediction_studies import study
+from clairvoyant_lab.papers.reference_files import HOW_TO_RUN as _NEEDS_FILES
+from clairvoyant_lab.papers.reference_files import reference_folder
+from clairvoyant_lab.predictor.evaluation import Rows, Study, cross_matrix
+from clairvoyant_lab.predictor.ranking import bootstrap_ranking
 from clairvoyant_lab.predictor.runtime import LengthPredictor
 
-__all__ = ["corpus_rows", "held_out_ranking", "measure", "study"]
+__all__ = ["measure"]
 
 _SLICE = (
     "the package holds a quarter of ShareGPT, with 434 Long first turns instead of 2,000; "
     "labels are a Llama-like tokenizer's"
 )
-_NEEDS_FILES = "set CLAIRVOYANT_SHARED to a folder whose data/ holds the authors' labelled files"
 _NEEDS_LMSYS = "LMSYS-Chat-1M lies on a hub behind an agreement"
 _LMSYS = "clairvoyant-lab corpora build lmsys; clairvoyant-lab train lmsys --kind lexical --to lmsys.onnx"
 _DISTILBERT = (
@@ -51,103 +43,33 @@ class _Corpus:
     key: str
     rows: Rows | None
     seeds: tuple[int, ...]
+    folder: Path | None
+
+    def study(self, kind: str, seeds: tuple[int, ...] | None = None) -> Study:
+        return study(kind, self.key, self.seeds if seeds is None else seeds, self.folder)
 
 
-def measure(*, fast: bool, seed: int) -> list[Measured]:
+def measure(*, fast: bool, seed: int, reference_dir: str | Path | None = None) -> list[Measured]:
     """Measure every number of the predictor that can be had here.
 
     Parameters
     ----------
     fast : bool
-        Fewer seeds; wider intervals.
+        Fewer seeds, of the ablation the first alone; wider intervals, or none.
     seed : int
         First seed of splits; the paper's is 42.
+    reference_dir : str or Path, optional
+        Folder of the authors' files (`papers.reference_files`); what needs them is else "not run here".
     """
     seeds = (seed, 1) if fast else (seed, 1, 2, 3, 4)
-    corpora = (
-        _Corpus("sharegpt", corpus_rows("sharegpt"), seeds),
-        _Corpus("oasst1", corpus_rows("oasst1"), seeds),
-    )
-    rows = [*_in_distribution(corpora), *_ablations(corpora), *_cross(corpora[0].rows, seed)]
+    folder = reference_folder(reference_dir)
+    corpora = [
+        _Corpus(name, corpus_rows(name, reference_dir=folder), seeds, folder)
+        for name in ("sharegpt", "oasst1")
+    ]
+    rows = [*_in_distribution(corpora), *_ablations(corpora, fast), *_cross(corpora[0].rows, seed, folder)]
     rows += [*_baselines(corpora), *_retraining(corpora, fast), *_latency(fast), *_not_here()]
     return rows
-
-
-def corpus_rows(name: str, seed: int = 42) -> Rows | None:
-    """Balanced rows of `sharegpt` or `oasst1`; None where the authors' file is not at hand."""
-    if name == "sharegpt":
-        return sharegpt_balanced(seed)
-    foreign = foreign_rows("OASST1")
-    return None if foreign is None else foreign.authors
-
-
-@lru_cache(maxsize=32)
-def study(kind: str, corpus: str, seeds: tuple[int, ...] = (42, 1, 2, 3, 4)) -> Study:
-    """Run one of the paper's studies; kept, so that a notebook's tables and its ledger share one run.
-
-    Parameters
-    ----------
-    kind : {"seeds", "ablation", "baselines", "retraining"}
-        Table 6, Table 5, Table 8, section 5.1.
-    corpus : {"sharegpt", "oasst1"}
-        Rows to run it on.
-    seeds : tuple of int
-        Seeds of splits; baselines take the first.
-
-    Raises
-    ------
-    DataError
-        Where the rows are not at hand.
-    """
-    rows = corpus_rows(corpus, 42)
-    if rows is None:
-        raise DataError(f"not at hand: {_NEEDS_FILES}", source=corpus)
-    if kind == "baselines":
-        return baselines(rows, seeds[0])
-    if kind == "retraining":
-        return retraining_curve(rows, seeds=seeds)
-    if kind not in ("seeds", "ablation"):
-        raise unknown_name("kind", kind, ("seeds", "ablation", "baselines", "retraining"))
-    return seed_study(rows, seeds) if kind == "seeds" else ablation(rows, seeds)
-
-
-def held_out_ranking(n_boot: int = 500) -> dict[str, RankingEstimate]:
-    """How each committed model ranks rows it has not seen: held-out ShareGPT, then foreign traffic.
-
-    Returns
-    -------
-    dict of str to RankingEstimate
-        `corpus: model` -> estimate; what is not at hand is left out.
-    """
-    found: dict[str, RankingEstimate] = {}
-    paper, rich = LengthPredictor.load("sharegpt"), LengthPredictor.load("sharegpt-rich")
-    quick = LengthPredictor.load("sharegpt-rich", form="fast")
-    own = sharegpt_held_out()
-    for label, score in (
-        ("prompt length", own.features[:, 0]),
-        ("sharegpt", paper.predict_proba(own.features)[:, 2]),
-    ):
-        found[f"ShareGPT held out: {label}"] = bootstrap_ranking(score, own.tokens, n_boot=n_boot)
-    texts = held_out_texts()
-    sets: dict[str, tuple[list[str], np.ndarray]] = {}
-    if texts is not None:
-        sets["ShareGPT held out"] = (texts.prompts, texts.response_tokens)
-    for name in FOREIGN:
-        foreign = foreign_rows(name)
-        if foreign is not None:
-            sets[name] = (foreign.prompts, foreign.tokens)
-    for name, (prompts, tokens) in sets.items():
-        if name in FOREIGN:
-            length = [len(prompt) // 4 for prompt in prompts]
-            found[f"{name}: prompt length"] = bootstrap_ranking(length, tokens, n_boot=n_boot)
-            found[f"{name}: sharegpt"] = bootstrap_ranking(
-                paper.predict_proba(prompts)[:, 2], tokens, n_boot=n_boot
-            )
-        for label, model in (("sharegpt-rich, fast", quick), ("sharegpt-rich", rich)):
-            found[f"{name}: {label}"] = bootstrap_ranking(
-                model.predict_proba(prompts)[:, 2], tokens, n_boot=n_boot
-            )
-    return found
 
 
 def _in_distribution(corpora: Sequence[_Corpus]) -> list[Measured]:
@@ -160,7 +82,7 @@ def _in_distribution(corpora: Sequence[_Corpus]) -> list[Measured]:
                 for cell in ("ranking_pct", "class_pct", "delta_pp")
             ]
             continue
-        found = study("seeds", corpus.key, corpus.seeds)
+        found = corpus.study("seeds")
         first = found.frame.iloc[0]
         spread = f"{len(corpus.seeds)} seeds range {100 * found.figures['min_ranking_accuracy']:.1f} to "
         spread += f"{100 * found.figures['max_ranking_accuracy']:.1f} %"
@@ -188,27 +110,28 @@ def _in_distribution(corpora: Sequence[_Corpus]) -> list[Measured]:
     return out
 
 
-def _ablations(corpora: Sequence[_Corpus]) -> list[Measured]:
+def _ablations(corpora: Sequence[_Corpus], fast: bool) -> list[Measured]:
     out: list[Measured] = []
     minimal: list[float] = []
     for corpus in corpora:
         if corpus.rows is None:
             continue
-        found = study("ablation", corpus.key, corpus.seeds)
-        how = f"ablation({corpus.key}, seeds={corpus.seeds})"
+        seeds = corpus.seeds[:1] if fast else corpus.seeds
+        found = corpus.study("ablation", seeds)
+        how = f"ablation({corpus.key}, seeds={seeds})"
         first = found.frame[found.frame["seed"] == corpus.seeds[0]].set_index("removed")["delta_pp"]
         grouped = found.frame.groupby("removed", sort=False)["delta_pp"]
         for removed, mean in grouped.mean().items():
             if removed in ("nothing", "minimal model"):
                 continue
             ends = grouped.get_group(removed).to_numpy()
-            half = 1.96 * float(ends.std(ddof=1)) / np.sqrt(ends.size)
+            half = 1.96 * float(ends.std(ddof=1)) / np.sqrt(ends.size) if ends.size > 1 else None
             out.append(
                 Measured(
                     f"{_PREFIX}table5.{removed}.{corpus.key}",
                     float(mean),
-                    float(mean) - half,
-                    float(mean) + half,
+                    None if half is None else float(mean) - half,
+                    None if half is None else float(mean) + half,
                     ends.size,
                     how,
                     note=f"with seed {corpus.seeds[0]} alone {float(first.loc[str(removed)]):+.2f}",
@@ -230,13 +153,13 @@ def _ablations(corpora: Sequence[_Corpus]) -> list[Measured]:
     return out
 
 
-def _cross(sharegpt: Rows | None, seed: int) -> list[Measured]:
-    oasst1, dolly = foreign_rows("OASST1"), foreign_rows("Dolly")
+def _cross(sharegpt: Rows | None, seed: int, folder: Path | None) -> list[Measured]:
+    oasst1, dolly = foreign_rows("OASST1", folder), foreign_rows("Dolly", folder)
     key, out = f"{_PREFIX}table7", list[Measured]()
     if oasst1 is None or dolly is None or sharegpt is None:
         cells = ("a.oasst1", "a.dolly", "c.sharegpt", "c.oasst1", "c.dolly")
         return [Measured.not_run(f"{key}.{cell}", how=_NEEDS_FILES) for cell in cells]
-    published = authors_model()
+    published = authors_model(folder)
     if published is not None:
         model = LengthPredictor.load(published)
         for cell, rows in (("a.oasst1", oasst1.authors), ("a.dolly", dolly.authors)):
@@ -296,7 +219,7 @@ def _baselines(corpora: Sequence[_Corpus]) -> list[Measured]:
     for corpus in corpora:
         if corpus.rows is None:
             continue
-        found = study("baselines", corpus.key, corpus.seeds)
+        found = corpus.study("baselines")
         how = f"baselines({corpus.key}, seed={corpus.seeds[0]})"
         n = round(corpus.rows.tokens.size / 5)
         for record in found.frame.to_dict(orient="records"):
@@ -337,7 +260,7 @@ def _retraining(corpora: Sequence[_Corpus], fast: bool) -> list[Measured]:
     for corpus in corpora:
         if corpus.rows is None:
             continue
-        grouped = study("retraining", corpus.key, seeds).frame.groupby("n_train")["ranking_accuracy"]
+        grouped = corpus.study("retraining", seeds).frame.groupby("n_train")["ranking_accuracy"]
         for size, values in grouped:
             mean, spread = 100 * float(values.mean()), 100 * float(values.std())
             half = 1.96 * spread / np.sqrt(len(seeds))

@@ -1,14 +1,12 @@
-"""The rows the prediction studies run on: ShareGPT from the package, foreign traffic from a folder beside it.
+"""The rows the prediction studies run on: ShareGPT from the package, foreign traffic from the user's files.
 
 The foreign files carry texts whose licences don't let this project ship them: the Clairvoyant authors'
-labelled OASST1 and Dolly rows, their published model, and GPT-4's answers under three instructions. Where
-they lie is set by `CLAIRVOYANT_SHARED` (its `data` folder); without it a development checkout's neighbour
-`shared/` is tried.
+labelled OASST1 and Dolly rows, their published model, and GPT-4's answers under three instructions.
+`papers.reference_files` says where they are looked for.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clairvoyant_lab.errors import MissingExtraError
-from clairvoyant_lab.paths import checkout_root
+from clairvoyant_lab.papers.reference_files import reference_file
 from clairvoyant_lab.predictor.committed import balanced_rows
 from clairvoyant_lab.predictor.evaluation import Rows
 from clairvoyant_lab.predictor.sharegpt_rows import RichRows, held_out, rich_rows
@@ -27,10 +25,12 @@ __all__ = [
     "FOREIGN",
     "ForeignRows",
     "authors_model",
+    "corpus_rows",
     "foreign_rows",
     "held_out_texts",
     "sharegpt_balanced",
     "sharegpt_held_out",
+    "sharegpt_texts",
 ]
 
 _MODEL = "authors_predictor.onnx"
@@ -66,15 +66,25 @@ class ForeignRows:
     authors: Rows
 
 
-@lru_cache(maxsize=8)
-def foreign_rows(name: str) -> ForeignRows | None:
+def corpus_rows(name: str, seed: int = 42, reference_dir: str | Path | None = None) -> Rows | None:
+    """Balanced rows of `sharegpt` or `oasst1`; None where the authors' file is not at hand."""
+    if name == "sharegpt":
+        return sharegpt_balanced(seed)
+    foreign = foreign_rows("OASST1", reference_dir)
+    return None if foreign is None else foreign.authors
+
+
+def foreign_rows(name: str, reference_dir: str | Path | None = None) -> ForeignRows | None:
     """Rows of one of `FOREIGN`, or None where the file is not at hand."""
+    path = reference_file(FOREIGN[name][0], reference_dir)
+    return None if path is None else _read_foreign(name, path)
+
+
+@lru_cache(maxsize=8)
+def _read_foreign(name: str, path: Path) -> ForeignRows:
     from clairvoyant_lab.corpora import load_corpus
 
-    file, tokenizer = FOREIGN[name]
-    path = _file(file)
-    if path is None:
-        return None
+    tokenizer = FOREIGN[name][1]
     frame = load_corpus(
         path, language=None, deduplicate=False, tokenizer=tokenizer, variant="authors", progress=False
     )
@@ -83,9 +93,9 @@ def foreign_rows(name: str) -> ForeignRows | None:
     return ForeignRows(name, frame["prompt"].tolist(), tokens, Rows.checked(name, features, tokens))
 
 
-def authors_model() -> Path | None:
+def authors_model(reference_dir: str | Path | None = None) -> Path | None:
     """The Clairvoyant authors' published model, or None where it is not at hand."""
-    return _file(_MODEL)
+    return reference_file(_MODEL, reference_dir)
 
 
 @lru_cache(maxsize=4)
@@ -111,20 +121,16 @@ def sharegpt_held_out() -> Rows:
 
 
 @lru_cache(maxsize=1)
-def held_out_texts() -> RichRows | None:
-    """The held-out first turns with their texts, or None without the extra `sharegpt`."""
+def sharegpt_texts() -> RichRows | None:
+    """ShareGPT's turns with their texts, or None without the extra `sharegpt`."""
     try:
-        rows = rich_rows(progress=False)
+        return rich_rows(progress=False)
     except MissingExtraError:
         return None
-    return rows.take(rows.held_out & rows.first_turn)
 
 
-def _file(name: str) -> Path | None:
-    root = checkout_root()
-    own = os.environ.get("CLAIRVOYANT_SHARED")
-    base = Path(own) if own else (root.parent / "shared" if root is not None else None)
-    if base is None:
-        return None
-    path = base / "data" / name
-    return path if path.is_file() else None
+@lru_cache(maxsize=1)
+def held_out_texts() -> RichRows | None:
+    """The held-out first turns with their texts, or None without the extra `sharegpt`."""
+    rows = sharegpt_texts()
+    return None if rows is None else rows.take(rows.held_out & rows.first_turn)

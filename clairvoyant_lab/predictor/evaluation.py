@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,7 +122,7 @@ def seed_study(rows: Rows, seeds: Sequence[int] = (42, 1, 2, 3, 4), **hyper: Any
     records = []
     for seed in seeds:
         train, test = stratified_split(rows.classes, 0.2, seed)
-        model = fit_trees(rows.features[train], rows.classes[train], seed, {**PAPER_HYPER, **hyper})
+        model = _full_model(rows, train, seed, hyper)
         probabilities = model.predict_proba(rows.features[test])
         interval = bootstrap_ranking(probabilities[:, 2], rows.tokens[test], n_boot=500, seed=seed)
         records.append(
@@ -158,7 +159,11 @@ def ablation(rows: Rows, seeds: Sequence[int] = (42, 1, 2, 3, 4), **hyper: Any) 
         for removed, columns in removals.items():
             kept = np.setdiff1d(np.arange(len(FEATURE_NAMES)), columns)
             part = np.ascontiguousarray(rows.features[:, kept])
-            model = fit_trees(part[train], rows.classes[train], seed, {**PAPER_HYPER, **hyper})
+            model = (
+                fit_trees(part[train], rows.classes[train], seed, {**PAPER_HYPER, **hyper})
+                if columns
+                else _full_model(rows, train, seed, hyper)
+            )
             accuracy = ranking_accuracy(model.predict_proba(part[test])[:, 2], rows.tokens[test])
             full = accuracy if removed == "nothing" else full
             records.append(
@@ -226,7 +231,7 @@ def baselines(rows: Rows, seed: int = 42, draws: int = 20, **hyper: Any) -> Stud
         ranking_accuracy(length[train] > threshold, tokens[train], ties="half") for threshold in candidates
     ]
     threshold = float(candidates[int(np.argmax(half))])
-    model = fit_trees(rows.features[train], rows.classes[train], seed, {**PAPER_HYPER, **hyper})
+    model = _full_model(rows, train, seed, hyper)
     rng = np.random.default_rng(seed)
     scores = {
         "prompt-length rule": length[test] > threshold,
@@ -264,6 +269,19 @@ def baselines(rows: Rows, seed: int = 42, draws: int = 20, **hyper: Any) -> Stud
     return Study(
         f"{rows.name}: baselines", frame, dict(zip(frame["method"], frame["ranking_accuracy"], strict=True))
     )
+
+
+def _full_model(rows: Rows, train: NDArray[np.int64], seed: int, hyper: Mapping[str, Any]) -> Any:
+    """Fit on some rows with all features; three of the studies fit the same model on the same split."""
+    settings = tuple(sorted({**PAPER_HYPER, **hyper}.items()))
+    return _fit_once(rows.features[train].tobytes(), rows.classes[train].tobytes(), seed, settings)
+
+
+@lru_cache(maxsize=16)
+def _fit_once(features: bytes, classes: bytes, seed: int, settings: tuple[tuple[str, Any], ...]) -> Any:
+    labels = np.frombuffer(classes, np.int8)
+    table = np.frombuffer(features, np.float32).reshape(labels.size, -1)
+    return fit_trees(table, labels, seed, dict(settings))
 
 
 def retraining_curve(
