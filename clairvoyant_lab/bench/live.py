@@ -1,4 +1,4 @@
-"""A burst against a real proxy or backend over HTTP: the same report, measured instead of simulated.
+"""A burst or Poisson traffic against a real proxy or backend: the same report, measured instead of simulated.
 
 Prompts ask for a few words or for a long text; the class of a request is the class of the answer that was
 asked for, and how long the answers really were is in the samples' times. Against one of our proxies each
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clairvoyant_lab.bench.report import BenchReport, BenchSample
 from clairvoyant_lab.errors import BackendError, ParameterError
@@ -24,7 +25,7 @@ from clairvoyant_lab.scheduling.serial import SerialPolicy, serial_policy
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["bench_live_burst"]
+__all__ = ["bench_live_burst", "bench_live_poisson"]
 
 _SHORT = ("What is the capital of {}?", "Define the word {} in one sentence.", "How many letters has {}?")
 _LONG = (
@@ -40,6 +41,25 @@ class _Answer:
     first_s: float | None = None
     done_s: float | None = None
     promoted: bool = False
+
+
+Requests = tuple[NDArray[np.int_], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What to send: `draw` gives a run's classes and arrival times in seconds."""
+
+    kind: str
+    draw: Callable[[np.random.Generator], Requests]
+    most: int
+    policies: list[SerialPolicy]
+    runs: int
+    model: str
+    max_tokens_long: int
+    timeout_s: float
+    seed: int
+    parameters: dict[str, object]
 
 
 def bench_live_burst(
@@ -80,71 +100,124 @@ def bench_live_burst(
     """
     if min(n_short, n_long) < 0 or n_short + n_long < 1:
         raise ParameterError("n_short", (n_short, n_long), "give counts, 0 or more, not both 0")
-    if runs < 1:
-        raise ParameterError("runs", runs, "give 1 or more")
-    chosen = [p if isinstance(p, SerialPolicy) else serial_policy(p) for p in policies]
-    return asyncio.run(
-        _measure(url.rstrip("/"), n_short, n_long, chosen, runs, model, max_tokens_long, timeout_s, seed)
+
+    def draw(rng: np.random.Generator) -> Requests:
+        order = [int(LengthClass.SHORT)] * n_short + [int(LengthClass.LONG)] * n_long
+        return rng.permutation(order), np.zeros(len(order))
+
+    counts: dict[str, object] = {"n_short": n_short, "n_long": n_long}
+    return _run(
+        url, "burst", draw, n_short + n_long, policies, runs, model, max_tokens_long, timeout_s, seed, counts
     )
 
 
-async def _measure(
+def bench_live_poisson(
     url: str,
-    n_short: int,
-    n_long: int,
-    policies: list[SerialPolicy],
+    rate_per_s: float,
+    n: int = 30,
+    policies: Sequence[SerialPolicy | str] = ("fcfs", "sjf"),
+    *,
+    long_share: float = 0.5,
+    runs: int = 1,
+    model: str = "default",
+    max_tokens_long: int = 1200,
+    timeout_s: float = 3600.0,
+    seed: int = 0,
+) -> BenchReport:
+    """Send requests at random times and time every answer (section 5.5: 30 requests, ρ = 0.80).
+
+    Every policy gets the same requests at the same times. The load is the rate times the backend's mean
+    service time, which a burst or a journal tells.
+
+    Parameters
+    ----------
+    url, policies, runs, model, max_tokens_long, timeout_s, seed
+        As in `bench_live_burst`.
+    rate_per_s : float
+        Arrivals a second, on average.
+    n : int
+        Requests of a run.
+    long_share : float
+        Chance that a request asks for a long answer.
+
+    Raises
+    ------
+    BackendError
+        If nothing answers at the URL.
+    """
+    if not (np.isfinite(rate_per_s) and rate_per_s > 0):
+        raise ParameterError("rate_per_s", rate_per_s, "give arrivals a second, more than 0")
+    if n < 1:
+        raise ParameterError("n", n, "give 1 or more")
+    if not 0 <= long_share <= 1:
+        raise ParameterError("long_share", long_share, "give a share, 0 to 1")
+
+    def draw(rng: np.random.Generator) -> Requests:
+        classes = np.where(rng.random(n) < long_share, int(LengthClass.LONG), int(LengthClass.SHORT))
+        return classes, np.cumsum(rng.exponential(1 / rate_per_s, n))
+
+    traffic: dict[str, object] = {"rate_per_s": rate_per_s, "n": n, "long_share": long_share}
+    return _run(url, "poisson", draw, n, policies, runs, model, max_tokens_long, timeout_s, seed, traffic)
+
+
+def _run(
+    url: str,
+    kind: str,
+    draw: Callable[[np.random.Generator], Requests],
+    most: int,
+    policies: Sequence[SerialPolicy | str],
     runs: int,
     model: str,
     max_tokens_long: int,
     timeout_s: float,
     seed: int,
+    traffic: dict[str, object],
 ) -> BenchReport:
+    if runs < 1:
+        raise ParameterError("runs", runs, "give 1 or more")
+    chosen = [p if isinstance(p, SerialPolicy) else serial_policy(p) for p in policies]
+    parameters = {**traffic, "runs": runs, "model": model, "seed": seed}
+    plan = _Plan(kind, draw, most, chosen, runs, model, max_tokens_long, timeout_s, seed, parameters)
+    return asyncio.run(_measure(url.rstrip("/"), plan))
+
+
+async def _measure(url: str, plan: _Plan) -> BenchReport:
     import httpx
 
-    limits = httpx.Limits(max_connections=n_short + n_long + 2)
-    async with httpx.AsyncClient(base_url=url, timeout=timeout_s, limits=limits) as client:
+    limits = httpx.Limits(max_connections=plan.most + 2)
+    async with httpx.AsyncClient(base_url=url, timeout=plan.timeout_s, limits=limits) as client:
         before = await _proxy_policy(client)
         samples = []
         try:
-            for policy in policies if before is not None else [None]:
+            for policy in plan.policies if before is not None else [None]:
                 if policy is not None:
                     await _set_policy(client, _patch(policy))
-                for run in range(runs):
-                    rng = np.random.default_rng([seed, run])
+                for run in range(plan.runs):
                     label = "backend" if policy is None else policy.label
-                    samples.append(
-                        await _burst(client, label, run, rng, n_short, n_long, model, max_tokens_long)
-                    )
+                    samples.append(await _send(client, label, run, plan))
         finally:
             if before is not None:
                 await _set_policy(client, before)
-    parameters = {"n_short": n_short, "n_long": n_long, "runs": runs, "model": model, "seed": seed}
-    return BenchReport("burst", "live", url, tuple(samples), parameters)
+    return BenchReport(plan.kind, "live", url, tuple(samples), plan.parameters)
 
 
-async def _burst(
-    client: httpx.AsyncClient,
-    label: str,
-    run: int,
-    rng: np.random.Generator,
-    n_short: int,
-    n_long: int,
-    model: str,
-    max_tokens_long: int,
-) -> BenchSample:
-    classes = rng.permutation([int(LengthClass.SHORT)] * n_short + [int(LengthClass.LONG)] * n_long)
+async def _send(client: httpx.AsyncClient, label: str, run: int, plan: _Plan) -> BenchSample:
+    rng = np.random.default_rng([plan.seed, run])
+    classes, arrival_s = plan.draw(rng)
     bodies = []
     for length_class in classes:
         long = length_class == LengthClass.LONG
         text = str(rng.choice(_LONG if long else _SHORT)).format(rng.choice(_THINGS))
         body: dict[str, object] = {
-            "model": model, "stream": True, "messages": [{"role": "user", "content": text}],
+            "model": plan.model, "stream": True, "messages": [{"role": "user", "content": text}],
         }  # fmt: skip
         if long:
-            body["max_tokens"] = max_tokens_long
+            body["max_tokens"] = plan.max_tokens_long
         bodies.append(body)
     began = time.perf_counter()
-    answers = await asyncio.gather(*(_ask(client, body, began) for body in bodies))
+    answers = await asyncio.gather(
+        *(_ask(client, body, began, due_s) for body, due_s in zip(bodies, arrival_s, strict=True))
+    )
     done = np.asarray([answer.done_s is not None for answer in answers])
     return BenchSample(
         policy=label,
@@ -153,15 +226,21 @@ async def _burst(
         wait_s=np.asarray([a.first_s for a, ok in zip(answers, done, strict=True) if ok], dtype=np.float64),
         sojourn_s=np.asarray([a.done_s for a, ok in zip(answers, done, strict=True) if ok], dtype=np.float64),
         promoted=np.asarray([a.promoted for a, ok in zip(answers, done, strict=True) if ok], dtype=np.bool_),
-        makespan_s=max((a.done_s or 0.0 for a in answers), default=0.0),
+        makespan_s=max(
+            (due_s + a.done_s for a, due_s in zip(answers, arrival_s, strict=True) if a.done_s is not None),
+            default=0.0,
+        )
+        - float(arrival_s.min()),
         failed=int(np.sum(~done)),
     )
 
 
-async def _ask(client: httpx.AsyncClient, body: dict[str, object], began: float) -> _Answer:
-    """One streamed answer; a failure leaves `done_s` empty and is counted, not raised."""
+async def _ask(client: httpx.AsyncClient, body: dict[str, object], began: float, due_s: float) -> _Answer:
+    """One streamed answer, timed from `due_s`; a failure leaves `done_s` empty and is counted, not raised."""
     import httpx
 
+    await asyncio.sleep(began + due_s - time.perf_counter())
+    began += due_s
     answer = _Answer()
     try:
         async with client.stream("POST", "/v1/chat/completions", json=body) as response:

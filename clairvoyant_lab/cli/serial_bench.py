@@ -1,4 +1,4 @@
-"""Commands that benchmark serial policies: bench burst, bench poisson, bench replay (in virtual time)."""
+"""Commands that benchmark serial policies: bench burst, bench poisson, bench replay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from clairvoyant_lab.cli.serial import (
     PromotionOption,
     RhoOption,
     SeedOption,
-    SizeOption,
     SlotsOption,
     TauOption,
     TraceArgument,
@@ -89,21 +88,42 @@ def poisson(
     policies: PoliciesArgument = None,
     profile: ProfileOption = "l4",
     rho: RhoOption = 0.74,
-    n: SizeOption = 2000,
+    n: Annotated[
+        int | None, typer.Option("-n", help="Requests; 2000 simulated or 30 live by default.")
+    ] = None,
     accuracy: AccuracyOption = 0.95,
     tau: TauOption = None,
     promotion: PromotionOption = Promotion.oldest,
     runs: RunsOption = 5,
     slots: SlotsOption = 1,
     seed: SeedOption = 0,
+    backend: BackendOption = None,
+    rate: Annotated[
+        float | None, typer.Option("--rate", help="Arrivals a second at --backend, instead of a load.")
+    ] = None,
+    model: ModelOption = "default",
     as_json: JsonOption = False,
 ) -> None:
     """Steady traffic at a load (sections 5.5 and 5.6)."""
-    from clairvoyant_lab.bench.simulated import bench_poisson
+    from clairvoyant_lab.errors import ParameterError
 
     chosen = _policies(policies, tau, promotion)
+    if (backend is None) != (rate is None):
+        raise ParameterError("rate", rate, "give --rate and --backend together: a live run has no known load")
+    if backend is not None and rate is not None:
+        from clairvoyant_lab.bench.live import bench_live_poisson
+
+        live = bench_live_poisson(
+            backend, rate, 30 if n is None else n, chosen, runs=runs, model=model, seed=seed
+        )
+        _print(live, as_json)
+        return
+    from clairvoyant_lab.bench.simulated import bench_poisson
+
+    size = 2000 if n is None else n
     _print(
-        bench_poisson(profile, rho, n, chosen, runs=runs, accuracy=accuracy, seed=seed, slots=slots), as_json
+        bench_poisson(profile, rho, size, chosen, runs=runs, accuracy=accuracy, seed=seed, slots=slots),
+        as_json,
     )
 
 

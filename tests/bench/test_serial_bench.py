@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import clairvoyant_lab as cl
 from clairvoyant_lab.bench import bench_burst, bench_poisson, bench_replay
-from clairvoyant_lab.bench.live import bench_live_burst
+from clairvoyant_lab.bench.live import bench_live_burst, bench_live_poisson
 from clairvoyant_lab.bench.simulated import trace_at_load
 from clairvoyant_lab.cli.app import app
 from clairvoyant_lab.serving.threaded import ThreadedEmulator, ThreadedStack
@@ -92,6 +92,36 @@ def test_a_live_burst_on_a_plain_backend_is_measured_once() -> None:
     assert report.samples[0].sojourn_s.size == 4
 
 
+def test_live_poisson_traffic_is_timed_from_each_arrival() -> None:
+    with ThreadedStack(emulator={"profile": "rtx4090-gemma", "speedup": 400.0}) as stack:
+        report = bench_live_poisson(stack.url, 20.0, 12, ("fcfs", "sjf"), long_share=0.25, seed=3)
+    assert (report.kind, report.mode, report.policies) == ("poisson", "live", ("fcfs", "sjf"))
+    fcfs, sjf = report.samples
+    np.testing.assert_array_equal(np.sort(fcfs.length_class), np.sort(sjf.length_class))
+    for sample in report.samples:
+        assert sample.failed == 0
+        assert sample.sojourn_s.size == 12
+        assert ((sample.wait_s > 0) & (sample.wait_s <= sample.sojourn_s)).all()
+        # arrivals spread over about half a second: no answer is timed from the first one
+        assert sample.sojourn_s.max() <= sample.makespan_s
+        assert sample.makespan_s > np.median(sample.sojourn_s)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"rate_per_s": 0.0}, "rate_per_s"),
+        ({"n": 0}, "n"),
+        ({"long_share": 1.5}, "long_share"),
+        ({"runs": 0}, "runs"),
+    ],
+)
+def test_bad_live_traffic_is_refused_before_anything_is_sent(changes: dict[str, float], field: str) -> None:
+    with pytest.raises(cl.ParameterError) as refused:
+        bench_live_poisson(**{"url": "http://127.0.0.1:9", "rate_per_s": 1.0, **changes})  # type: ignore[arg-type]
+    assert refused.value.field == field
+
+
 def run(*arguments: str) -> tuple[int, str]:
     result = CliRunner().invoke(app, list(arguments))
     return result.exit_code, result.stdout
@@ -124,5 +154,7 @@ def test_commands_print_tables_and_json(tmp_path: Path) -> None:
 def test_bad_use_is_exit_code_2(tmp_path: Path) -> None:
     assert run("simulate", "serial", "sfj")[0] == 2
     assert run("bench", "burst", "--profile", "m2")[0] == 2
+    assert run("bench", "poisson", "--rate", "1")[0] == 2
+    assert run("bench", "poisson", "--backend", "http://127.0.0.1:9")[0] == 2
     assert run("gate", str(tmp_path / "none.csv"))[0] == 2
     assert run("replay", str(tmp_path / "none.csv"))[0] == 2
