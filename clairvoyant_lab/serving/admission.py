@@ -98,6 +98,8 @@ class Line:
         self.key_failures = 0
         self._tickets = itertools.count()
         self._queue = WaitingQueue(policy, self._keys_of)
+        # who came to an idle line: it goes next whatever its key, so the key is only made if it has to wait
+        self._lone: Waiter | None = None
 
     def ticket(self) -> int:
         """Next ticket; tickets break ties, so they are given in order of arrival."""
@@ -105,6 +107,11 @@ class Line:
 
     def join(self, waiter: Waiter) -> None:
         """Let a request wait."""
+        if not self.waiting and len(self.running) < self.slots and self.policy.function is None:
+            waiter.position, waiter.dispatch_number = 1, self.dispatched
+            self.waiting[waiter.ticket] = self._lone = waiter
+            return
+        self._settle()
         if not self.policy.dynamic:
             waiter.key = float(self._key([waiter], waiter.arrival_s)[0])
         waiter.position = 1 + self._before(waiter)
@@ -114,17 +121,18 @@ class Line:
 
     def leave(self, waiter: Waiter) -> bool:
         """Drop a request that waits; False if it does not wait (any more)."""
-        self._queue.discard(waiter.ticket)
+        if self._lone is waiter:
+            self._lone = None
+        else:
+            self._queue.discard(waiter.ticket)
         return self.waiting.pop(waiter.ticket, None) is not None
 
     def next(self, now_s: float) -> Waiter | None:
         """Dispatch the next request if a slot is free and one waits."""
         if len(self.running) >= self.slots or not self.waiting:
             return None
-        ticket, promoted = self._queue.take(now_s)
-        waiter = self.waiting.pop(ticket)
-        if self.policy.dynamic:
-            waiter.key = float(self._key([waiter], now_s)[0])
+        waiter, promoted = self._take(now_s)
+        ticket = waiter.ticket
         waiter.start_s, waiter.promoted = now_s, promoted
         self.running[ticket] = waiter
         self.dispatched += 1
@@ -160,6 +168,7 @@ class Line:
                     waiter.key = float(key)
             for waiter in waiters:
                 self._enqueue(fresh, waiter)
+            self._lone = None
         except Exception:
             self.policy = before
             raise
@@ -167,11 +176,33 @@ class Line:
 
     def order(self, now_s: float) -> list[Waiter]:
         """Those who wait, in the order in which they would go if the clock stood still."""
+        self._settle()
         return [self.waiting[ticket] for ticket in self._queue.order_at(now_s)]
 
     def keys(self, waiters: Sequence[Waiter], now_s: float) -> NDArray[np.float64]:
         """Keys of some requests at a time, under the policy in force."""
         return self._key(waiters, now_s)
+
+    def _take(self, now_s: float) -> tuple[Waiter, bool]:
+        """Remove the next of those who wait; whether the starvation timeout chose it."""
+        lone, timeout_s = self._lone, self.policy.starvation_timeout_s
+        if lone is not None and (timeout_s is None or now_s - lone.arrival_s <= timeout_s):
+            self._lone = None
+            return self.waiting.pop(lone.ticket), False
+        self._settle()
+        ticket, promoted = self._queue.take(now_s)
+        waiter = self.waiting.pop(ticket)
+        if self.policy.dynamic:
+            waiter.key = float(self._key([waiter], now_s)[0])
+        return waiter, promoted
+
+    def _settle(self) -> None:
+        """Give the request that came to an idle line its key and its place among others."""
+        waiter, self._lone = self._lone, None
+        if waiter is not None:
+            if not self.policy.dynamic:
+                waiter.key = float(self._key([waiter], waiter.arrival_s)[0])
+            self._enqueue(self._queue, waiter)
 
     def _before(self, waiter: Waiter) -> int:
         """How many of those who wait would go before a newcomer, by key alone."""

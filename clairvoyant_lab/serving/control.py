@@ -102,13 +102,17 @@ class Control:
         token = self._proxy.settings.token
         if token is not None:
             given = request.headers.get("Authorization", "")
-            if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+            # bytes that are no UTF-8 come as lone surrogates
+            if not hmac.compare_digest(given.encode(errors="surrogateescape"), f"Bearer {token}".encode()):
                 raise _RefusalError(
                     401, "token_needed", "control routes need the header Authorization: Bearer <token>"
                 )
             return
         # a web page elsewhere must not reach a proxy on this machine through a name that points here
-        host = urlsplit(f"//{request.headers.get('Host', '')}").hostname
+        try:
+            host = urlsplit(f"//{request.headers.get('Host', '')}").hostname
+        except ValueError as error:
+            raise _RefusalError(400, "bad_host", "the Host header is no host") from error
         if host is not None and not is_loopback(host):
             raise _RefusalError(403, "foreign_host", "control routes answer to this machine's own names only")
 
@@ -294,7 +298,7 @@ def _seconds(field: str, value: object) -> float:
 
 def _json(value: object, status: int = 200) -> web.Response:
     return web.Response(
-        body=json.dumps(value, ensure_ascii=False, allow_nan=False).encode(),
+        body=json.dumps(value, allow_nan=False).encode(),
         status=status,
         content_type="application/json",
         headers={"Cache-Control": "no-store"},

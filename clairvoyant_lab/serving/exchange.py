@@ -35,7 +35,19 @@ def error_response(
     )
 
 
-class _OneWriteResponse(web.StreamResponse):
+class _RelayedResponse(web.StreamResponse):
+    """What the backend did not say of its answer is not made up here."""
+
+    async def _prepare_headers(self) -> None:
+        typed, named = "Content-Type" in self.headers, "Server" in self.headers
+        await super()._prepare_headers()
+        if not typed:
+            self.headers.popall("Content-Type", None)
+        if not named:
+            self.headers.popall("Server", None)
+
+
+class _OneWriteResponse(_RelayedResponse):
     """Headers go out with the first piece of the body: an answer of known length is on its way already."""
 
     _send_headers_immediately = False
@@ -102,12 +114,17 @@ class Exchange:
         reply: web.StreamResponse | None = None
         whole = False
         try:
-            with Patience(self._settings.first_byte_timeout_s) as limit:
+            with Patience(self._settings.first_byte_timeout_s, self._settings.silence_timeout_s) as limit:
+                sent = body if body is None or isinstance(body, bytes) else self._uploaded(body, limit)
                 answer = await self._upstream.send(
-                    self._request.method, raw_target, self._headers(body), body
+                    self._request.method, raw_target, self._headers(body), sent
                 )
+                if answer.status == 101:  # nobody asked for another protocol: Upgrade is not sent on
+                    raise UpstreamFaultError(
+                        502, "backend_garbage", "the backend switched to a protocol that was not asked for"
+                    )
                 self.status = answer.status
-                make = web.StreamResponse if answer.content_length is None else _OneWriteResponse
+                make = _RelayedResponse if answer.content_length is None else _OneWriteResponse
                 reply = make(
                     status=answer.status, reason=answer.reason, headers=response_headers(answer.headers)
                 )
@@ -145,6 +162,12 @@ class Exchange:
             if length is not None:  # a stream of known length goes on as one
                 headers["Content-Length"] = length
         return headers
+
+    async def _uploaded(self, body: AsyncIterable[bytes], limit: Patience) -> AsyncIterable[bytes]:
+        """Pieces of a body on their way; the backend's time to answer runs from the last one on."""
+        async for piece in body:
+            limit.renew(self._settings.first_byte_timeout_s)
+            yield piece
 
     async def _relay(
         self, answer: aiohttp.ClientResponse, reply: web.StreamResponse, limit: Patience

@@ -15,6 +15,8 @@ class Patience:
     ----------
     seconds : float
         The first limit, from entering on.
+    soonest_s : float, optional
+        The shortest limit that is to come: the timer is set for it at once, which saves setting it twice.
 
     Raises
     ------
@@ -22,10 +24,21 @@ class Patience:
         From the block, when the limit has passed.
     """
 
-    __slots__ = ("_armed_at", "_cancelling", "_deadline", "_expired", "_handle", "_loop", "_seconds", "_task")
+    __slots__ = (
+        "_armed_at",
+        "_cancelling",
+        "_deadline",
+        "_expired",
+        "_handle",
+        "_loop",
+        "_seconds",
+        "_soonest_s",
+        "_task",
+    )
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, soonest_s: float | None = None) -> None:
         self._seconds = seconds
+        self._soonest_s = seconds if soonest_s is None else min(seconds, soonest_s)
         self._expired = False
         self._deadline = self._armed_at = 0.0
         self._handle: asyncio.TimerHandle | None = None
@@ -36,8 +49,9 @@ class Patience:
         self._task = task
         self._loop = task.get_loop()
         self._cancelling = task.cancelling()
-        self._deadline = self._loop.time() + self._seconds
-        self._arm()
+        now = self._loop.time()
+        self._deadline = now + self._seconds
+        self._arm(now + self._soonest_s)
         return self
 
     def __exit__(
@@ -54,15 +68,15 @@ class Patience:
         if deadline < self._armed_at:
             if self._handle is not None:
                 self._handle.cancel()
-            self._arm()
+            self._arm(deadline)
 
-    def _arm(self) -> None:
-        self._armed_at = self._deadline
-        self._handle = self._loop.call_at(self._deadline, self._due)
+    def _arm(self, at: float) -> None:
+        self._armed_at = at
+        self._handle = self._loop.call_at(at, self._due)
 
     def _due(self) -> None:
         if self._loop.time() < self._deadline:
-            self._arm()
+            self._arm(self._deadline)
             return
         self._handle = None
         self._expired = True

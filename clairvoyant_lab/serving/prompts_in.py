@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
+from urllib.parse import unquote
 
 from clairvoyant_lab.lengths import LengthClass
 
@@ -32,6 +33,7 @@ SCHEDULED_PATHS: Mapping[str, tuple[Dialect, str]] = {
 STATED_CLASSES = ("short", "medium", "long", "background")
 
 _BOMB_BYTES = 64 * 1024 * 1024
+_MOST_ANSWERS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,13 @@ class Ask:
 
 
 def path_of(raw_target: str) -> str:
-    """Path of a request target without its query, and without a trailing slash."""
+    """Path of a request target without its query, and without a trailing slash.
+
+    It is decoded, as the backend will decode it: an escaped letter is no way around the queue.
+    """
     path = raw_target.split("?", 1)[0]
+    if "%" in path:
+        path = unquote(path)
     return path[:-1] if len(path) > 1 and path.endswith("/") else path
 
 
@@ -106,7 +113,7 @@ def read_ask(path: str, body: bytes, content_encoding: str | None = None) -> Ask
         cap = _cap(fields.get("n_predict"))
     copies = fields.get("n")
     if isinstance(copies, int) and not isinstance(copies, bool) and copies > 1:
-        answers *= copies
+        answers = min(answers * copies, _MOST_ANSWERS)  # a number no float holds must not stop a forecast
     return Ask("generation", dialect, prompt, cap, stream=fields.get("stream") is True, answers=answers)
 
 

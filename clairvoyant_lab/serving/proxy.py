@@ -13,7 +13,7 @@ from typing import Any
 
 from aiohttp import web
 
-from clairvoyant_lab.errors import ClairvoyantError, QueueFullError
+from clairvoyant_lab.errors import ClairvoyantError, ParameterError, QueueFullError
 from clairvoyant_lab.scheduling.serial import SerialPolicy, serial_policy
 from clairvoyant_lab.serving.admission import Admission, DrainingError, Line, Waiter
 from clairvoyant_lab.serving.bodies import BodyFaultError, pieces_of, read_body
@@ -179,7 +179,12 @@ class Proxy:
             If it cannot be loaded or speaks another schema; the model in use stays.
         """
         loop = asyncio.get_running_loop()
-        predictor = await loop.run_in_executor(None, self._load_predictor, model)
+        try:
+            predictor = await loop.run_in_executor(None, self._load_predictor, model)
+        except ClairvoyantError:
+            raise
+        except (OSError, ValueError) as error:  # a name no file can have, a file nobody may read
+            raise ParameterError("model", model, f"cannot be loaded ({type(error).__name__})") from error
         await loop.run_in_executor(None, Forecaster(predictor).warm)
         self.forecaster.swap(predictor)
         self._earlier_models.append(self.recorder.model_name)
@@ -198,9 +203,9 @@ class Proxy:
         if target is None:
             return error_response("openai", 400, "bad_target", "the request target is not a path")
         path = path_of(target)
+        await _continue(request)
         if path == "/clairvoyant" or path.startswith(CONTROL_PREFIX):
             return await self._control.handle(request, path)
-        await _continue(request)
         if request.method == "POST" and path in SCHEDULED_PATHS:
             return await self._scheduled(request, target, path)
         self.history.passed_through += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import sys
@@ -47,6 +48,9 @@ async def _proxy(settings: ProxySettings) -> None:
 
     _on_signals(asked)
     await proxy.start()
+    # the model and its runtimes stay for good: the collector need not walk them for every few requests
+    gc.collect()
+    gc.freeze()
     print(f"proxy {proxy.url} -> {settings.backend}, policy {proxy.line.policy.label}", flush=True)
     await stop.wait()
     ending = asyncio.create_task(proxy.stop())

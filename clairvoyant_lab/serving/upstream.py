@@ -92,6 +92,9 @@ class Upstream:
             cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
             trust_env=False,
+            max_line_size=65536,
+            max_field_size=65536,
+            max_headers=1024,
         )
 
     async def close(self) -> None:
@@ -148,11 +151,13 @@ def request_headers(incoming: CIMultiDictProxy[str]) -> CIMultiDict[str]:
     """Headers to send on: all but those of the hop and our own."""
     listed = _listed(incoming.getall("Connection", ()))
     kept: CIMultiDict[str] = CIMultiDict()
+    spelled: dict[str, str] = {}
     for name, value in incoming.items():
         low = name.lower()
         if low in _NOT_FORWARDED or low in listed or low.startswith(_OWN_PREFIX):
             continue
-        kept.add(name, value)
+        # aiohttp's client keeps one of two headers that differ in case only: spell them alike
+        kept.add(spelled.setdefault(low, name), value)
     return kept
 
 
