@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import clairvoyant_lab as cl
-from clairvoyant_lab.economics import table1_workload
 from clairvoyant_lab.scheduling.optimum import batch_optimum, exhaustive_optimum
 from clairvoyant_lab.simulation.batch_reference import reference_measure, reference_starts
 from clairvoyant_lab.simulation.batch_workloads import lmsys_like_lengths
@@ -20,7 +19,7 @@ TARGET_MS = {2_000: 1.0, 100_000: 50.0}
 
 
 def run() -> list[dict[str, Any]]:
-    """Time `simulate_batch` at n = 2,000 and 100,000, the Python engine at 2,000, CP-SAT and cohort."""
+    """Time `simulate_batch` at n = 2,000 and 100,000, the Python engine at 2,000, and CP-SAT."""
     rows: list[dict[str, Any]] = []
     small = lmsys_like_lengths(2_000, 0)
     large = np.random.default_rng(0).integers(1, 1001, 100_000)
@@ -37,25 +36,7 @@ def run() -> list[dict[str, Any]]:
         ours = _best_ms(lambda p=policy, k=keywords: cl.simulate_batch(large, p, BATCH_SIZE, **k), 20)
         note = "with arrivals over time" if name == "online" else ""
         rows.append(_row(f"simulate_batch {name}, n = 100,000", ours, None, 50.0, note))
-    rows += [_cohort(), _optimum()]
-    return rows
-
-
-def _cohort() -> dict[str, Any]:
-    lengths = table1_workload(1_000)
-    seconds = []
-    for alpha in (100, 150, 250, 300, 400, 500):
-        policy = cl.batch_policy("cohort", alpha=alpha)
-        seconds.append(_best_ms(lambda p=policy: cl.simulate_batch(lengths, p, 50), 1) / 1_000)
-    return {
-        "bench": "cohort, Table 1's workload, slowest alpha",
-        "ours": max(seconds),
-        "peer": None,
-        "ratio": None,
-        "unit": "s",
-        "target": 2.0,
-        "note": "effort 1",
-    }
+    return [*rows, _optimum()]
 
 
 def _optimum() -> dict[str, Any]:
