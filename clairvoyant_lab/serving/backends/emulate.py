@@ -43,6 +43,7 @@ FAULTS = (
 )
 
 _EMBEDDING_S = 0.03
+_TICK_S = 0.004  # real seconds; a higher speed-up sends several tokens at a time, at the same pace
 
 
 @dataclass
@@ -224,7 +225,7 @@ class Emulator:
         await reply.prepare(request)
         if fault == "die_first":
             return _broken(request, reply)
-        async for due, last in self._ticks(tokens):
+        async for due, last in self._ticks(tokens, one_by_one=fault is not None):
             await reply.write(b"".join(answer.piece(k) for k in due))
             if fault in ("die_mid", "stall_mid", "bad_chunk") and due and due[-1] >= tokens // 2 and not last:
                 return await _fault_in_stream(request, reply, str(fault))
@@ -232,15 +233,17 @@ class Emulator:
         await reply.write_eof()
         return reply
 
-    async def _ticks(self, tokens: int) -> AsyncIterator[tuple[range, bool]]:
-        """Ranges of tokens as they fall due; many at once where the speed-up outruns the timer."""
+    async def _ticks(self, tokens: int, one_by_one: bool) -> AsyncIterator[tuple[range, bool]]:
+        """Ranges of tokens as they fall due: the first alone, then as many as a tick holds."""
         began, step = time.monotonic(), 1.0 / (self.pace.decode_tokens_per_s * self.speedup)
+        at_once = 1 if one_by_one else max(1, int(_TICK_S / step))
         sent = 0
         while sent < tokens:
-            wait = began + (sent + 1) * step - time.monotonic()
+            wanted = 1 if sent == 0 else min(tokens, sent + at_once)
+            wait = began + wanted * step - time.monotonic()
             if wait > 0:
                 await asyncio.sleep(wait)
-            due = min(tokens, max(sent + 1, int((time.monotonic() - began) / step)))
+            due = min(tokens, max(wanted, int((time.monotonic() - began) / step)))
             yield range(sent, due), due == tokens
             sent = due
 
