@@ -29,10 +29,9 @@ async def read_body(request: web.BaseRequest, settings: ProxySettings) -> bytes:
         413 for one over `max_body_bytes`, 408 for one that stalls, 400 for one that is cut.
     """
     most = settings.max_body_bytes
-    too_large = BodyFaultError(413, "body_too_large", f"the body is larger than {most} bytes")
     length = request.content_length
     if length is not None and length > most:
-        raise too_large
+        raise _too_large(most)
     if length is not None and request.content.total_bytes >= length:
         return request.content.read_nowait()  # it came with the headers, as small ones do
     pieces: list[bytes] = []
@@ -42,7 +41,7 @@ async def read_body(request: web.BaseRequest, settings: ProxySettings) -> bytes:
             while piece := await request.content.readany():
                 size += len(piece)
                 if size > most:
-                    raise too_large
+                    raise _too_large(most)
                 pieces.append(piece)
                 limit.renew(settings.client_stall_timeout_s)
     except TimeoutError as error:
@@ -50,6 +49,10 @@ async def read_body(request: web.BaseRequest, settings: ProxySettings) -> bytes:
     except web.RequestPayloadError as error:
         raise BodyFaultError(400, "body_cut", "the body is not whole") from error
     return b"".join(pieces) if len(pieces) != 1 else pieces[0]
+
+
+def _too_large(most: int) -> BodyFaultError:
+    return BodyFaultError(413, "body_too_large", f"the body is larger than {most} bytes")
 
 
 async def pieces_of(request: web.BaseRequest) -> AsyncIterator[bytes]:
