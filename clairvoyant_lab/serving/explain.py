@@ -5,17 +5,22 @@ from __future__ import annotations
 import heapq
 from typing import Any
 
+import numpy as np
+
 from clairvoyant_lab.serving.admission import Dispatch, Line, Waiter
 
 __all__ = ["describe_queue"]
 
 _NAMED = 20
+_NAMED_IN_A_CROWD = 3
+_CROWD = 200  # a longer line names fewer others for each: it is told while answers stream
 
 
 def describe_queue(line: Line, now_s: float) -> dict[str, Any]:
     """The line as the control API shows it.
 
-    The estimate supposes that nobody else comes and that answers take as long as predicted.
+    The estimate supposes that nobody else comes and that answers take as long as predicted. Up to 20 requests
+    that go or went before are named for each, 3 where more than 200 wait; the rest are counted.
 
     Parameters
     ----------
@@ -31,13 +36,17 @@ def describe_queue(line: Line, now_s: float) -> dict[str, Any]:
     free = [now_s + _left_s(w, now_s) for w in line.running.values()]
     free += [now_s] * (line.slots - len(free))
     heapq.heapify(free)
+    dispatches = list(line.dispatches)
+    arrivals = np.array([d.arrival_s for d in dispatches])
+    named = _NAMED if len(order) <= _CROWD else _NAMED_IN_A_CROWD
     waiting = []
     for place, waiter in enumerate(order):
         start = heapq.heappop(free) if free else now_s
         heapq.heappush(free, start + waiter.expected_service_s)
-        ahead = order[:place]
-        went = _since(line, waiter)
-        later = [d for d in went if d.arrival_s > waiter.arrival_s]
+        # dispatches since it came, as far as they are kept, and those of them that came later
+        went = min(line.dispatched - waiter.dispatch_number, len(dispatches))
+        since = len(dispatches) - went
+        later = since + np.flatnonzero(arrivals[since:] > waiter.arrival_s)
         waiting.append(
             {
                 "request_id": waiter.request_id,
@@ -49,18 +58,21 @@ def describe_queue(line: Line, now_s: float) -> dict[str, Any]:
                 "p_long": round(waiter.forecast.p_long, 6),
                 "predicted_tokens": round(waiter.forecast.predicted_tokens, 2),
                 "origin": "background" if waiter.background else waiter.forecast.origin,
-                "why": _sentence(line, waiter, place, len(later), now_s),
+                "why": _sentence(line, waiter, place, later.size, now_s),
                 "ahead": [
                     {"request_id": a.request_id, "why": _why_ahead(line, a, waiter, keys, now_s)}
-                    for a in ahead[:_NAMED]
+                    for a in order[: min(place, named)]
                 ],
-                "ahead_more": max(0, len(ahead) - _NAMED),
+                "ahead_more": max(0, place - named),
                 "overtaken_by": [
-                    {"request_id": d.request_id, "why": _why_went(line, d, waiter, keys)}
-                    for d in later[-_NAMED:]
+                    {
+                        "request_id": dispatches[k].request_id,
+                        "why": _why_went(line, dispatches[k], waiter, keys),
+                    }
+                    for k in later[-named:].tolist()
                 ],
-                "overtaken_by_more": max(0, len(later) - _NAMED),
-                "served_meanwhile": len(went),
+                "overtaken_by_more": max(0, later.size - named),
+                "served_meanwhile": went,
             }
         )
     running = [
@@ -81,13 +93,6 @@ def _left_s(waiter: Waiter, now_s: float) -> float:
     left = waiter.expected_service_s - ran
     # past its estimate a request is taken to need a tenth of what it has used
     return left if left > 0.0 else 0.1 * ran
-
-
-def _since(line: Line, waiter: Waiter) -> list[Dispatch]:
-    """Dispatches since a request came, as far as they are kept."""
-    missing = line.dispatched - waiter.dispatch_number
-    kept = list(line.dispatches)
-    return kept[-missing:] if missing > 0 else []
 
 
 def _sentence(line: Line, waiter: Waiter, ahead: int, overtaken: int, now_s: float) -> str:

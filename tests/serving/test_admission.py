@@ -207,3 +207,48 @@ def test_dispatch_of_a_thousand_waiting_costs_little() -> None:
         got.append(item.forecast.predicted_tokens)
         line.finish(item)
     assert got == sorted(got)
+
+
+OPS = st.lists(
+    st.tuples(st.sampled_from(["join", "next", "finish", "leave", "order", "policy"]), st.integers(0, 8)),
+    max_size=60,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(OPS, st.sampled_from([None, 0.0, 2.0]), st.sampled_from(["oldest", "shortest", "long_only"]))
+def test_a_request_that_came_to_an_idle_line_is_treated_like_any_other(
+    ops: list[tuple[str, int]], timeout_s: float | None, promotion: str
+) -> None:
+    """The line makes no key for a request that goes at once; one that always makes it decides the same."""
+
+    class Eager(Line):
+        def join(self, waiter: Waiter) -> None:
+            super().join(waiter)
+            self._settle()
+
+    lines = [
+        kind(serial_policy("sjf", starvation_timeout_s=timeout_s, promotion=promotion), 2)
+        for kind in (Line, Eager)
+    ]
+    seen: list[list[Any]] = [[], []]
+    for said, line in zip(seen, lines, strict=True):
+        for now, (op, number) in enumerate(ops):
+            if op == "join":
+                item = waiter(line, float(now - number % 3), number / 8)
+                line.join(item)
+                said.append(item.position)
+            elif op == "next":
+                got = line.next(float(now))
+                said.append(None if got is None else (got.request_id, got.promoted))
+            elif op == "finish" and line.running:
+                line.finish(next(iter(line.running.values())))
+            elif op == "leave" and line.waiting:
+                line.leave(list(line.waiting.values())[number % len(line.waiting)])
+            elif op == "order":
+                said.append([item.request_id for item in line.order(float(now))])
+            elif op == "policy":
+                name = ("sjf", "fcfs", "sjf_tokens", "hrrn")[number % 4]
+                line.set_policy(serial_policy(name, starvation_timeout_s=timeout_s, promotion=promotion))
+        said.append((line.dispatched, line.promoted, sorted(line.waiting)))
+    assert seen[0] == seen[1]

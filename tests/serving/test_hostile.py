@@ -207,3 +207,31 @@ async def test_an_upload_may_last_longer_than_the_backend_may_be_silent(make_sta
     async with stack.http.post(stack.proxy.url + "/api/blobs/sha256:1", data=slowly()) as answer:
         assert answer.status == 404
         assert b"no POST" in await answer.read()
+
+
+async def test_a_crowd_is_explained_with_fewer_names_each(stack: Any) -> None:
+    from clairvoyant_lab.serving.admission import Line, Waiter
+    from clairvoyant_lab.serving.explain import describe_queue
+    from clairvoyant_lab.serving.forecast import Forecast
+
+    line = Line(stack.proxy.line.policy, 1)
+
+    def join(arrival_s: float, tokens: float) -> None:
+        forecast = Forecast((0.5, 0.0, 0.5), tokens, "model")
+        line.join(Waiter(line.ticket(), f"r{arrival_s:g}", arrival_s, forecast, 1.0))
+
+    for k in range(300):
+        join(float(k), 500.0 + k)
+    for k in range(300, 310):  # short ones that come later go first
+        join(float(k), 1.0)
+        got = line.next(float(k))
+        assert got is not None
+        assert got.arrival_s == k
+        line.finish(got)
+    told = describe_queue(line, 400.0)["waiting"]
+    assert len(told) == 300
+    last = told[-1]
+    assert (len(last["ahead"]), last["ahead_more"]) == (3, 296)
+    assert [entry["request_id"] for entry in last["overtaken_by"]] == ["r307", "r308", "r309"]
+    assert (last["overtaken_by_more"], last["served_meanwhile"]) == (7, 10)
+    assert "shorter: 1 tokens" in last["overtaken_by"][0]["why"]
