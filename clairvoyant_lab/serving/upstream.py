@@ -157,7 +157,7 @@ def request_headers(incoming: CIMultiDictProxy[str]) -> CIMultiDict[str]:
         if low in _NOT_FORWARDED or low in listed or low.startswith(_OWN_PREFIX):
             continue
         # aiohttp's client keeps one of two headers that differ in case only: spell them alike
-        kept.add(spelled.setdefault(low, name), value)
+        kept.add(spelled.setdefault(low, name), value if value.isascii() else _kept_whole(value))
     return kept
 
 
@@ -169,8 +169,21 @@ def response_headers(incoming: Any) -> CIMultiDict[str]:
         low = name.lower()
         if low in _HOP_BY_HOP or low in listed or low.startswith(_OWN_PREFIX):
             continue
-        kept.add(name, value)
+        kept.add(name, value if value.isascii() else _kept_whole(value))
     return kept
+
+
+def _kept_whole(value: str) -> str:
+    """A header value with bytes beyond ASCII; what is no UTF-8 is taken as Latin-1.
+
+    aiohttp reads such bytes as lone surrogates and drops those when it writes. They go on as UTF-8, which is
+    not the same bytes, but no letter is lost.
+    """
+    raw = value.encode("utf-8", "surrogateescape")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
 
 
 def _listed(values: Iterable[str]) -> frozenset[str]:

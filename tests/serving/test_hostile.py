@@ -10,7 +10,7 @@ import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from clairvoyant_lab.serving.prompts_in import path_of, read_ask
-from clairvoyant_lab.serving.upstream import request_headers
+from clairvoyant_lab.serving.upstream import request_headers, response_headers
 
 
 async def raw(port: int, data: bytes) -> tuple[int, bytes]:
@@ -88,6 +88,13 @@ def test_headers_that_differ_in_case_only_are_both_sent_on() -> None:
     assert list(request_headers(sent).items()) == [("X-A", "1"), ("X-A", "2"), ("X-B", "3")]
 
 
+@pytest.mark.parametrize(("sent", "kept"), [("caf\udce9", "caf\u00e9"), ("caf\u00e9", "caf\u00e9")])
+def test_no_letter_of_a_header_is_lost(sent: str, kept: str) -> None:
+    headers = CIMultiDictProxy(CIMultiDict([("X-A", sent)]))
+    assert request_headers(headers)["X-A"] == kept
+    assert response_headers(headers)["X-A"] == kept
+
+
 async def test_a_duplicate_header_reaches_the_backend_whatever_its_case(stack: Any) -> None:
     asked = {"messages": [{"role": "user", "content": "x"}], "emulate": {"tokens": 1}}
     data = request("POST", "/v1/chat/completions", asked, b"X-Two: 1", b"x-two: 2")
@@ -107,6 +114,25 @@ async def test_a_duplicate_header_reaches_the_backend_whatever_its_case(stack: A
         b"x-two: 1",
         b"x-two: 2",
     ]
+
+
+@pytest.mark.parametrize("protocol", [b"websocket", b"h2c"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_an_upgrade_is_not_made_and_the_connection_serves_on(
+    stack: Any, protocol: bytes, method: str
+) -> None:
+    asked = json.dumps({"messages": [{"role": "user", "content": "p=0.9 x"}], "emulate": {"tokens": 1}})
+    head = f"{method} /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(asked)}\r\n".encode()
+    upgrade = b"Connection: Upgrade\r\nUpgrade: " + protocol + b"\r\n\r\n" + asked.encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", stack.proxy.port)
+    for _ in range(2):
+        writer.write(head + upgrade)
+        answer = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5.0)
+        assert answer.split(b" ")[1] == (b"200" if method == "POST" else b"404")
+        length = int(answer.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        assert json.loads(await reader.readexactly(length))
+    writer.close()
+    assert stack.proxy.history.received == (2 if method == "POST" else 0)
 
 
 # -- the control API -------------------------------------------------------------------------------
