@@ -78,7 +78,10 @@ def simulate_batch(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Serve one workload under several policies and alphas: makespan, throughput, fairness, profit."""
+    """Serve one workload in batches, several ways.
+
+    Several policies and alphas: makespan, throughput, fairness, profit.
+    """
     import pandas as pd
 
     from clairvoyant_lab.economics.costs import cost_breakdown
@@ -144,8 +147,9 @@ def calibrate_alpha(
     ] = Choice.cheapest,
     as_json: JsonOption = False,
 ) -> None:
-    """Replay a log at each alpha of a grid and pick one under the targets. Exit 1 if none meets them.
+    """Find the alpha that meets your targets.
 
+    Replays a log at each alpha of a grid and picks one under the targets. Exit 1 if none meets them.
     A second half of the log is kept back and says whether the choice carries over.
     """
     from clairvoyant_lab.advice.alpha import calibrate_alpha as calibrate

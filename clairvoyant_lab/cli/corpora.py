@@ -79,7 +79,10 @@ def build(
     language: Annotated[str, typer.Option(help="ISO code, or any.")] = "en",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar.")] = False,
 ) -> None:
-    """Make a corpus' table of figures: token counts, classes, features; no text."""
+    """Make a corpus' table of figures.
+
+    Token counts, classes, features; no text.
+    """
     from clairvoyant_lab.corpora.derived import build_derived
     from clairvoyant_lab.corpora.load import load_corpus
 
@@ -119,7 +122,10 @@ def starvation(
     response_column: Annotated[str | None, typer.Option(help="Column of the answer in a file.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say whether corpora hold enough long answers to learn from."""
+    """Say if corpora hold enough long answers.
+
+    Enough to learn a predictor from, that is.
+    """
     from clairvoyant_lab.corpora.compare import starvation_table
     from clairvoyant_lab.corpora.starvation import starvation_report
     from clairvoyant_lab.errors import ParameterError

@@ -33,7 +33,10 @@ def lab(
         Path | None, typer.Option("--notebooks", help="Folder of notebooks; the checkout's by default.")
     ] = None,
 ) -> None:
-    """Open JupyterLab on the quickstart; further options go to jupyter lab (as --port 8890, --no-browser)."""
+    """Open JupyterLab on the quickstart.
+
+    Further options go to jupyter lab, as --port 8890 or --no-browser.
+    """
     from clairvoyant_lab.paths import checkout_root, notebooks_dir
 
     root = folder
@@ -45,9 +48,10 @@ def lab(
     # Jupyter refuses to run as root unless told; in a container root is the only user there is.
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
         options.append("--allow-root")
-    target = root / FIRST_NOTEBOOK
-    typer.echo(f"JupyterLab on {target}; it prints its URL below. Stop it with Ctrl-C.")
-    command = [sys.executable, "-m", "jupyterlab", str(target), *options]
+    typer.echo(f"JupyterLab on {root / FIRST_NOTEBOOK}; open the URL it prints below. Stop it with Ctrl-C.")
+    # not as a file to open: this way the printed URL leads to the notebook too, which --no-browser needs
+    place = [f"--ServerApp.root_dir={root.resolve()}", f"--LabApp.default_url=/lab/tree/{FIRST_NOTEBOOK}"]
+    command = [sys.executable, "-m", "jupyterlab", *place, *options]
     sys.stdout.flush()
     os.execv(sys.executable, command)
 
@@ -80,7 +84,10 @@ def report(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run notebooks headless and write .ipynb, .html and an index. Exit 1 if one failed."""
+    """Run notebooks headless; write pages and an index.
+
+    Each leaves an executed .ipynb and an .html. Exit 1 if one failed.
+    """
     from clairvoyant_lab.reports.runner import run_notebooks
 
     outcomes = run_notebooks(
@@ -115,7 +122,10 @@ def report(
 
 @command_errors
 def doctor(as_json: JsonOption = False) -> None:
-    """Say what this installation has, what is missing and how to get it. Exit 1 if something needed is."""
+    """Say what is installed, and how to get the rest.
+
+    Exit 1 if something needed is missing.
+    """
     import pandas as pd
 
     from clairvoyant_lab.reports.doctor import examine

@@ -51,7 +51,10 @@ def ledger(
         typer.Option(help="Run nothing; list the published numbers below a prefix ('all' for all)."),
     ] = None,
 ) -> None:
-    """Re-run the papers' numbers and print published, ours with interval, and the computed verdict."""
+    """Re-run the papers' numbers and compare.
+
+    Prints published, ours with interval, and the computed verdict.
+    """
     if keys is not None:
         _print_keys(keys, as_json)
         return

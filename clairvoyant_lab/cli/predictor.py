@@ -65,7 +65,10 @@ def train(
     seed: Annotated[int, typer.Option("--seed", help="Seed of splits and trees.")] = 42,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a predictor on a corpus, prove its export equal, and print its held-out figures."""
+    """Train a predictor on a corpus.
+
+    Proves its export equal, and prints its held-out figures.
+    """
     from clairvoyant_lab.predictor.rich import train_rich
     from clairvoyant_lab.predictor.training import train_predictor
     from clairvoyant_lab.prompts.schema import FEATURE_NAMES
@@ -108,7 +111,10 @@ def evaluate(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Rank a corpus with a model: equation 2 with its interval, class accuracy, AUC, calibration."""
+    """Evaluate a model on a corpus.
+
+    Equation 2 with its interval, class accuracy, AUC, calibration.
+    """
     from clairvoyant_lab.predictor import LengthPredictor
     from clairvoyant_lab.predictor.committed import held_out_metrics
     from clairvoyant_lab.predictor.model_info import RICH
@@ -146,7 +152,10 @@ def export(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a committed model again from its data: trains, proves the export equal, writes file and card."""
+    """Make a committed model again from its data.
+
+    Trains, proves the export equal, writes file and card.
+    """
     from clairvoyant_lab.predictor.committed import remake
     from clairvoyant_lab.predictor.runtime import model_path
 

@@ -103,7 +103,7 @@ def replay(
     slots: SlotsOption = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """What would have happened: a journal or trace under other policies."""
+    """Replay a journal or trace under other policies."""
     from clairvoyant_lab.advice.replay import what_if
     from clairvoyant_lab.simulation.trace import Trace as Requests
 
@@ -138,7 +138,10 @@ def sweep(
     out: Annotated[Path | None, typer.Option("--out", help="All rows as .csv or .parquet.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Simulate policy x tau x rho x cs2 x seeds with common random numbers."""
+    """Simulate policies over tau, rho, cs2 and seeds.
+
+    All with common random numbers.
+    """
     from concurrent.futures import ProcessPoolExecutor
     from contextlib import nullcontext
 
@@ -193,7 +196,10 @@ def calibrate_tau(
     frontier: Annotated[bool, typer.Option("--frontier", help="Print every timeout tried.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find the timeout that is best for short requests within a budget for long ones (exit 1: over it)."""
+    """Find the best timeout within a budget.
+
+    Best for short requests, within the budget for long ones. Exit 1 if it goes over.
+    """
     from clairvoyant_lab.advice.tau import calibrate_tau as calibrate
     from clairvoyant_lab.simulation.trace import Trace as Requests
 
@@ -224,7 +230,10 @@ def gate(
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Does the predictor rank this traffic well enough to be deployed? (exit 1: no)"""
+    """Say if the predictor is good enough to deploy.
+
+    Does it rank this traffic well enough to pay? Exit 1 if not, or if it is too close to call.
+    """
     from clairvoyant_lab.advice.gate import deploy_gate
     from clairvoyant_lab.simulation.trace import Trace as Requests
 

