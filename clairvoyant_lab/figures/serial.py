@@ -32,6 +32,10 @@ __all__ = [
 ]
 
 
+# Short, Medium, Long, whichever comes first in time; what else there is stands behind (1000 is the default).
+_LEGEND_RANK = {cls.label: rank for rank, cls in enumerate(LengthClass)}
+
+
 def timeline(
     runs: Sequence[SerialRun] | Mapping[str, SerialRun], first: int = 30, title: str | None = None
 ) -> Figure:
@@ -87,7 +91,8 @@ def timeline(
             ]
             figure.add_scatter(
                 x=x, y=y, mode="lines", line={"color": colour, "width": 6}, name=label, legendgroup=label,
-                showlegend=show, text=text, hovertemplate="%{text}<extra></extra>",
+                legendrank=_LEGEND_RANK.get(label, 1000), showlegend=show, text=text,
+                hovertemplate="%{text}<extra></extra>",
             )  # fmt: skip
         lifted = np.flatnonzero(run.promoted[rows])
         if lifted.size:

@@ -139,9 +139,10 @@ def frontier_chart(frame: pd.DataFrame, budget_pct: float | None = None, title: 
 
 def bench_bars(report: BenchReport, q: float = 50.0, title: str | None = None) -> Figure:
     """Bars by class and policy with the standard deviation over runs, as Table 9 prints it."""
+    how = {"simulate": "simulated", "emulate": "emulated"}.get(report.mode, report.mode)
     kinds = {"burst": "burst", "poisson": "Poisson arrivals", "replay": "replay"}
     figure = theme.new_figure(
-        title=title or f"P{q:g} time to completion, {report.profile}, {kinds[report.kind]} ({report.mode}d)",
+        title=title or f"P{q:g} time to completion, {report.profile}, {kinds[report.kind]} ({how})",
         y_title="time (s)",
         barmode="group",
         yaxis_rangemode="tozero",
