@@ -269,8 +269,11 @@ async def _proxy_policy(client: httpx.AsyncClient) -> dict[str, object] | None:
     policy = reply.json().get("policy")
     if not isinstance(policy, dict):
         return None
+    # a proxy in shadow mode is told its shadow's policy: the one in force is always first come, first served
+    shadow = policy.get("shadow")
+    wanted = shadow if isinstance(shadow, dict) else policy
     kept = ("name", "starvation_timeout_s", "promotion")
-    return {name: policy[name] for name in kept if name in policy}
+    return {"shadow": isinstance(shadow, dict)} | {name: wanted[name] for name in kept if name in wanted}
 
 
 async def _set_policy(client: httpx.AsyncClient, patch: dict[str, object]) -> None:
@@ -281,6 +284,7 @@ async def _set_policy(client: httpx.AsyncClient, patch: dict[str, object]) -> No
 
 def _patch(policy: SerialPolicy) -> dict[str, object]:
     return {
+        "shadow": False,  # else the line stays first come, first served, and that is what would be measured
         "name": policy.name,
         "starvation_timeout_s": policy.starvation_timeout_s,
         "promotion": policy.promotion,
