@@ -51,7 +51,8 @@ async def _proxy(settings: ProxySettings) -> None:
     # the model and its runtimes stay for good: the collector need not walk them for every few requests
     gc.collect()
     gc.freeze()
-    print(f"proxy {proxy.url} -> {settings.backend}, policy {proxy.line.policy.label}", flush=True)
+    beside = "" if proxy.shadow is None else f"; shadow of {proxy.shadow.policy.label}"
+    print(f"proxy {proxy.url} -> {settings.backend}, policy {proxy.line.policy.label}{beside}", flush=True)
     await stop.wait()
     ending = asyncio.create_task(proxy.stop())
     hurried = asyncio.create_task(hurry.wait())
