@@ -139,7 +139,7 @@ class Panel:
         view = self.view()
         setting = ", ".join(
             f"{control.label} = {format_value(self._values[control.name])}" for control in self.controls
-        )
+        ).rstrip(" .")  # a prompt may end in a full stop of its own
         return (
             f"<p><strong>{escape(self.title)}</strong>, at {escape(setting)}. {escape(view.sentence)}</p>"
             f"{html_table(view.numbers)}"
