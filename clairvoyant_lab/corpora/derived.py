@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -182,7 +183,8 @@ def _write(
     import pyarrow.parquet as pq
 
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_suffix(".unfinished")
+    # its own name, so that two processes can make the same file at once
+    unfinished = target.with_suffix(f".{os.getpid()}.unfinished")
     # the committed table is one group, packed as tightly as can be; texts are written as they come
     held = _WITH_TEXTS if labeller.keep_prompt else None
     level = 3 if labeller.keep_prompt else 19

@@ -6,6 +6,7 @@ copy of the notebooks, settings of its own and a free port, so nothing of the us
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -53,6 +54,18 @@ class Server:
 
     def __init__(self, url: str, token: str, folder: Path) -> None:
         self.url, self.token, self.folder = url, token, folder
+
+    def stop_kernels(self) -> None:
+        """End every session's kernel: a live panel left running would slow the tests that follow."""
+        for session in json.loads(self._ask("GET", "/api/sessions")):
+            self._ask("DELETE", f"/api/sessions/{session['id']}")
+
+    def _ask(self, method: str, path: str) -> bytes:
+        request = urllib.request.Request(
+            self.url + path, method=method, headers={"Authorization": f"token {self.token}"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return bytes(answer.read())
 
 
 class LabPage:
@@ -239,7 +252,7 @@ def open_page(chromium: Any) -> Iterator[Callable[..., tuple[Any, list[str]]]]:
 
 
 @pytest.fixture
-def open_notebook(lab_server: Server, open_page: Any) -> Callable[..., LabPage]:
+def open_notebook(lab_server: Server, open_page: Any) -> Iterator[Callable[..., LabPage]]:
     """Open a notebook of the server's folder in JupyterLab and wait for its kernel."""
 
     def open_one(name: str, **size: int) -> LabPage:
@@ -251,7 +264,8 @@ def open_notebook(lab_server: Server, open_page: Any) -> Callable[..., LabPage]:
             page.keyboard.press("Control+b")
         return LabPage(page, errors)
 
-    return open_one
+    yield open_one
+    lab_server.stop_kernels()
 
 
 @pytest.fixture(scope="session")
