@@ -162,7 +162,7 @@ class LabPage:
         return last
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def lab_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """JupyterLab on a copy of the notebooks."""
     root = tmp_path_factory.mktemp("lab")
@@ -215,7 +215,7 @@ def lab_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         log.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
     """Debian's Chromium, headless."""
     if not Path(CHROMIUM).exists():
@@ -268,7 +268,7 @@ def open_notebook(lab_server: Server, open_page: Any) -> Iterator[Callable[..., 
     lab_server.stop_kernels()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where screenshots go: docs/screenshots if CLAIRVOYANT_SCREENSHOTS=docs, else a folder of the run."""
     if os.environ.get("CLAIRVOYANT_SCREENSHOTS") == "docs":
