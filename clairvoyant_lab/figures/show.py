@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 from clairvoyant_lab.errors import ParameterError
 
 if TYPE_CHECKING:
+    from pandas.io.formats.style import Styler
     from plotly.graph_objects import Figure
 
-__all__ = ["PLOTLY_SCRIPT", "Live", "compact_json", "figure_html", "is_live", "show"]
+__all__ = ["PLOTLY_SCRIPT", "Live", "compact_json", "figure_html", "is_live", "show", "show_table"]
 
 PLOTLY_SCRIPT = "plotly.min.js"
 _TURN = itertools.count(1)
@@ -129,6 +130,21 @@ def show(figure: Figure | Live, *, main: bool = False, live: bool | None = None)
         },
         metadata={"clairvoyant": {"main": main}},
     )
+
+
+def show_table(table: Styler) -> None:
+    """Display a styled table the same way in every run.
+
+    Parameters
+    ----------
+    table : pandas.io.formats.style.Styler
+        `frame.style` with its formats. Pandas would name its parts at random and print its address; here the
+        name comes from the content.
+    """
+    from IPython.display import HTML, display
+
+    content = table.to_html(table_uuid="table")
+    display(HTML(table.to_html(table_uuid=hashlib.sha256(content.encode()).hexdigest()[:10])))
 
 
 def compact_json(figure: Figure) -> str:
