@@ -6,7 +6,25 @@ import math
 from collections.abc import Mapping
 from html import escape
 
-__all__ = ["format_value", "summary_html", "summary_text"]
+__all__ = ["MISSING", "counted", "format_value", "summary_html", "summary_text"]
+
+# what stands in a table where a figure does not exist: α of a policy without one, an interval of one run
+MISSING = "n/a"
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Return a count with its noun in the right number: `1 row`, `1,204 rows`.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    one : str
+        The noun for one.
+    many : str, optional
+        For any other number; with an s by default.
+    """
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def format_value(value: object) -> str:
@@ -18,7 +36,7 @@ def format_value(value: object) -> str:
     if isinstance(value, float) or hasattr(value, "dtype"):
         number = float(value)  # type: ignore[arg-type]
         if math.isnan(number):
-            return "no value"
+            return MISSING
         return f"{number:,.0f}" if number.is_integer() and abs(number) < 1e15 else f"{number:.4g}"
     return str(value)
 

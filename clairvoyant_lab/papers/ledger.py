@@ -38,9 +38,11 @@ from clairvoyant_lab.papers.verdicts import (
     Measured,
     Published,
     Verdict,
+    count_of_kind,
     format_number,
     judge,
 )
+from clairvoyant_lab.results import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -255,11 +257,11 @@ def _record(row: LedgerRow) -> dict[str, object]:
 def _counts(summary: Mapping[str, int]) -> str:
     weak = f" ({summary['weak']} of them weakly)" if summary["weak"] else ""
     parts = ", ".join(
-        f"{summary[kind]} {kind}{weak if kind == 'reproduced' else ''}"
+        f"{count_of_kind(summary[kind], kind)}{weak if kind == 'reproduced' else ''}"
         for kind in VERDICT_KINDS
         if summary[kind]
     )
-    return f"{summary['rows']} row{'' if summary['rows'] == 1 else 's'}: {parts}" if parts else "no rows"
+    return f"{counted(summary['rows'], 'row')}: {parts}" if parts else "no rows"
 
 
 def ledger_table(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from clairvoyant_lab.errors import ParameterError
+from clairvoyant_lab.results import counted
 
 __all__ = [
     "VERDICT_KINDS",
@@ -22,6 +23,7 @@ __all__ = [
     "Relation",
     "Verdict",
     "VerdictKind",
+    "count_of_kind",
     "format_number",
     "judge",
 ]
@@ -30,6 +32,7 @@ Relation = Literal["=", "~", "<", "<=", ">", ">="]
 VerdictKind = Literal["reproduced", "differs", "contradiction", "not run here"]
 
 VERDICT_KINDS: tuple[VerdictKind, ...] = ("reproduced", "differs", "contradiction", "not run here")
+_PLURALS = {"differs": "differ", "contradiction": "contradictions"}
 
 
 @dataclass(frozen=True)
@@ -293,6 +296,11 @@ def judge(
     if clash:
         text += f", though the paper contradicts itself ({clash})"
     return Verdict("reproduced", text, difference, weak=weak)
+
+
+def count_of_kind(count: int, kind: VerdictKind) -> str:
+    """Return how many rows have a verdict, in words: `4 reproduced`, `1 differs`, `6 contradictions`."""
+    return counted(count, kind, _PLURALS.get(kind, kind))
 
 
 def _end(value: float | None) -> float:

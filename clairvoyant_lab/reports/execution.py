@@ -13,15 +13,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from clairvoyant_lab import __version__
 from clairvoyant_lab.errors import DataError
 from clairvoyant_lab.reports.parameters import Declaration, declared_parameters
 
-__all__ = ["MAX_FILE_BYTES", "NotebookOutcome", "execute", "main_figure", "read_notebook", "read_parameters"]
+__all__ = [
+    "MAX_FILE_BYTES",
+    "NotebookOutcome",
+    "execute",
+    "main_figure",
+    "read_notebook",
+    "read_outcome",
+    "read_parameters",
+]
 
 MAX_FILE_BYTES = 1_000_000
 _CELL_TIMEOUT_S = 900
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _FIGURE = "application/vnd.plotly.v1+json"
+# key of the executed notebook's metadata under which a run is described, for the index of later runs
+_RUN = "clairvoyant_report"
+_ALWAYS_NAMED = ("fast", "seed")
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,12 @@ class NotebookOutcome:
         The rows of its ledger tables, column -> text.
     notes : tuple of str
         What a reader should know, as a file above 1 MB.
+    ran_at : str
+        When it was started, as local time with its zone; empty if that isn't known.
+    settings : mapping
+        Values of `seed`, of `fast` and of every parameter that was set from outside.
+    version : str
+        Of this package.
     """
 
     name: str
@@ -60,6 +78,9 @@ class NotebookOutcome:
     figure: str = ""
     ledger: tuple[Mapping[str, str], ...] = ()
     notes: tuple[str, ...] = field(default=())
+    ran_at: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    version: str = ""
 
 
 def read_notebook(path: Path) -> Any:
@@ -121,12 +142,21 @@ def execute(source: str, output: str, parameters: Mapping[str, Any], threads: in
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, str(threads))
     name = Path(source).stem
-    title = name
+    about: dict[str, Any] = {
+        "title": name,
+        "ran_at": time.strftime("%Y-%m-%d %H:%M %Z"),
+        "settings": dict(parameters),
+        "version": __version__,
+    }
+    path, page = Path(output), Path(output).with_suffix(".html")
     began = time.perf_counter()
     error = ""
     said: list[str] = []
     try:
-        title = title_of(read_notebook(Path(source)), name)
+        for old in (path, page):  # of an earlier run: they must not pass for this one's if it dies
+            old.unlink(missing_ok=True)
+        notebook = read_notebook(Path(source))
+        about |= {"title": title_of(notebook, name), "settings": _settings(notebook, name, parameters)}
         with _kernel_stderr(said):
             papermill.execute_notebook(
                 source,
@@ -141,42 +171,93 @@ def execute(source: str, output: str, parameters: Mapping[str, Any], threads: in
         error = f"In [{failure.exec_count}]: {failure.ename}: {failure.evalue}"
     except Exception as failure:  # a dead kernel, a time-out, a full disk: the others still run
         error = f"{type(failure).__name__}: {failure} {_last_words(said)}".strip()
-    seconds = time.perf_counter() - began
-    path = Path(output)
+    about |= {"seconds": time.perf_counter() - began, "ok": not error}
+    about["error"] = error.splitlines()[0] if error else ""
     if not path.is_file():
-        return NotebookOutcome(name, title, False, seconds, error=error or "wrote no file")
+        return NotebookOutcome(**{**about, "name": name, "ok": False, "error": error or "wrote no file"})
 
-    from clairvoyant_lab.reports.extract import ledger_rows
     from clairvoyant_lab.reports.pages import write_page
 
     try:
         executed = read_notebook(path)
         clean(executed)
+        executed.metadata[_RUN] = about
         text = json.dumps(executed, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         nbformat.validate(executed)
         path.write_text(text, encoding="utf-8")
-        page = path.with_suffix(".html")
-        write_page(executed, page, title=title, error=error)
+        write_page(executed, page, title=about["title"], error=error)
     except Exception as failure:
-        error = error or f"report not written: {type(failure).__name__}: {failure}"
-        return NotebookOutcome(name, title, False, seconds, notebook=path, error=error)
+        wrong = f"report not written: {type(failure).__name__}: {failure}"
+        return NotebookOutcome(
+            **{**about, "name": name, "ok": False, "notebook": path, "error": about["error"] or wrong}
+        )
+    return _outcome(path, executed, about)
+
+
+def read_outcome(path: Path) -> NotebookOutcome:
+    """Read back what came of a run from the executed notebook that it left.
+
+    Parameters
+    ----------
+    path : Path
+        An executed notebook in a report's folder.
+
+    Returns
+    -------
+    NotebookOutcome
+        As `execute` returned it. Of a notebook that plain papermill ran, what its own metadata say.
+
+    Raises
+    ------
+    DataError
+        If it is no notebook.
+    """
+    executed = read_notebook(path)
+    about = executed.metadata.get(_RUN)
+    if about is None:
+        marks = executed.metadata.get("papermill", {})
+        ended = marks.get("end_time") is not None and not marks.get("exception")
+        about = {
+            "title": title_of(executed, path.stem),
+            "ok": ended,
+            "seconds": float(marks.get("duration") or 0.0),
+            "error": "" if ended else "it did not run to its end",
+            "ran_at": str(marks.get("start_time") or "")[:16].replace("T", " "),
+            "settings": _settings(executed, path.name, marks.get("parameters", {})),
+        }
+    return _outcome(path, executed, dict(about))
+
+
+def _outcome(path: Path, executed: Any, about: Mapping[str, Any]) -> NotebookOutcome:
+    from clairvoyant_lab.reports.extract import ledger_rows
+
+    page = path.with_suffix(".html")
+    files = [file for file in (path, page) if file.is_file()]
     notes = tuple(
         f"{file.name} has {file.stat().st_size / 1e6:.2f} MB; the limit is {MAX_FILE_BYTES / 1e6:.0f} MB"
-        for file in (path, page)
+        for file in files
         if file.stat().st_size > MAX_FILE_BYTES
     )
     return NotebookOutcome(
-        name=name,
-        title=title,
-        ok=not error,
-        seconds=seconds,
+        **about,
+        name=path.stem,
         notebook=path,
-        page=page,
-        error=error.splitlines()[0] if error else "",
+        page=page if page in files else None,
         figure=main_figure(executed),
         ledger=tuple(ledger_rows(executed)),
         notes=notes,
     )
+
+
+def _settings(notebook: Any, source: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of `fast`, of `seed` and of what was set from outside, in the order they are declared."""
+    declared = read_parameters(notebook, source=source)
+    named = {
+        name: parameters.get(name, declaration.default)
+        for name, declaration in declared.items()
+        if name in parameters or name in _ALWAYS_NAMED
+    }
+    return {**named, **{name: value for name, value in parameters.items() if name not in named}}
 
 
 @contextlib.contextmanager

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from html.parser import HTMLParser
 from typing import Any
 
+from clairvoyant_lab.papers.verdicts import VerdictKind, count_of_kind
+
 __all__ = ["ledger_rows", "verdict_counts"]
 
 
@@ -55,16 +57,17 @@ def ledger_rows(notebook: Any) -> Iterator[dict[str, str]]:
                     )
 
 
-def verdict_counts(rows: Iterable[Mapping[str, str]]) -> dict[str, int]:
-    """Count rows by the kind of their verdict: the first words, before any detail."""
-    kinds = {
+def verdict_counts(rows: Iterable[Mapping[str, str]]) -> list[str]:
+    """Count rows by the kind of their verdict, its first words: `["4 reproduced", "1 contradiction"]`."""
+    begins: dict[str, VerdictKind] = {
         "reproduced": "reproduced",
         "differs": "differs",
         "the paper contradicts itself": "contradiction",
         "not run here": "not run here",
     }
     count = Counter(
-        next((kind for start, kind in kinds.items() if row["verdict"].startswith(start)), "other")
+        next((kind for start, kind in begins.items() if row["verdict"].startswith(start)), None)
         for row in rows
     )
-    return {kind: count[kind] for kind in (*kinds.values(), "other") if count[kind]}
+    told = [count_of_kind(count[kind], kind) for kind in begins.values() if count[kind]]
+    return told + ([f"{count[None]} other"] if count[None] else [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from clairvoyant_lab import __version__
 from clairvoyant_lab.figures.show import PLOTLY_SCRIPT
 from clairvoyant_lab.reports.extract import verdict_counts
+from clairvoyant_lab.results import MISSING, counted
 
 if TYPE_CHECKING:
     from clairvoyant_lab.reports.execution import NotebookOutcome
@@ -66,25 +67,15 @@ def write_page(notebook: Any, path: Path, *, title: str, error: str = "") -> Non
     )
 
 
-def write_index(
-    outcomes: Sequence[NotebookOutcome],
-    folder: Path,
-    *,
-    parameters: Mapping[str, Any],
-    made: str,
-) -> Path:
-    """Write the report's index: each notebook's outcome, main figure and ledger lines.
+def write_index(outcomes: Sequence[NotebookOutcome], folder: Path) -> Path:
+    """Write the report's index: each notebook's outcome, settings, main figure and ledger lines.
 
     Parameters
     ----------
     outcomes : sequence of NotebookOutcome
-        In the order to show them.
+        Of the run that just ended. Notebooks that earlier runs left in the folder are listed with them.
     folder : Path
         The report's folder; plotly's script and a folder `figures` are put there too.
-    parameters : mapping
-        What was set from outside, to be named on the page.
-    made : str
-        When, as text.
 
     Returns
     -------
@@ -93,23 +84,25 @@ def write_index(
     """
     write_plotly_script(folder)
     (folder / "figures").mkdir(exist_ok=True)
+    listed = _all_outcomes(outcomes, folder)
     scripts = []
-    for outcome in outcomes:
+    for outcome in listed:
         if outcome.figure:
             script = folder / "figures" / f"{outcome.name}.js"
             script.write_text(
                 f"window.clairvoyantFigure({json.dumps(outcome.name)}, {outcome.figure});\n", encoding="utf-8"
             )
             scripts.append(f'<script src="figures/{escape(outcome.name)}.js"></script>')
-    good = sum(outcome.ok for outcome in outcomes)
-    set_from_outside = ", ".join(f"{name} = {value!r}" for name, value in parameters.items())
-    set_from_outside = escape(set_from_outside or "parameters at their defaults")
+    good = sum(outcome.ok for outcome in listed)
+    rows = "".join(_row(outcome) for outcome in listed)
     head = (
         "<h1>clairvoyant-lab: report</h1>"
-        f'<p class="meta">{good} of {len(outcomes)} notebooks ran to their end · {escape(made)} · '
-        f"clairvoyant-lab {escape(__version__)} · {set_from_outside}</p>"
+        f'<p class="meta">{good} of {counted(len(listed), "notebook")} ran to '
+        f"{'its' if len(listed) == 1 else 'their'} end · clairvoyant-lab {escape(__version__)}</p>"
+        "<table><thead><tr><th>notebook</th><th>outcome</th><th>run at</th><th>took</th><th>settings</th>"
+        f"<th>ledger</th></tr></thead><tbody>{rows}</tbody></table>"
     )
-    cards = "".join(_card(outcome) for outcome in outcomes)
+    cards = "".join(_card(outcome) for outcome in listed)
     tail = f'<script src="{PLOTLY_SCRIPT}"></script><script>{_INDEX_SCRIPT}</script>{"".join(scripts)}'
     path = folder / "index.html"
     path.write_text(
@@ -121,6 +114,35 @@ def write_index(
         encoding="utf-8",
     )
     return path
+
+
+def _all_outcomes(outcomes: Sequence[NotebookOutcome], folder: Path) -> list[NotebookOutcome]:
+    """This run's outcomes and those of earlier runs whose page still stands in the folder, by name."""
+    from clairvoyant_lab.reports.execution import read_outcome
+
+    found = {outcome.name: outcome for outcome in outcomes}
+    for path in sorted(folder.glob("*.ipynb")):
+        if path.stem not in found and path.with_suffix(".html").is_file():
+            found[path.stem] = read_outcome(path)
+    return [found[name] for name in sorted(found)]
+
+
+def _settings(outcome: NotebookOutcome) -> str:
+    return ", ".join(f"{name} = {value!r}" for name, value in outcome.settings.items())
+
+
+def _row(outcome: NotebookOutcome) -> str:
+    state = "ran" if outcome.ok else '<span class="bad">failed</span>'
+    kinds = ", ".join(verdict_counts(outcome.ledger))
+    cells = (
+        f'<a href="#{escape(outcome.name)}">{escape(outcome.name)}</a>',
+        state,
+        escape(outcome.ran_at or MISSING),
+        f"{outcome.seconds:.0f} s",
+        escape(_settings(outcome) or "none"),
+        escape(kinds or "none"),
+    )
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
 
 
 def write_plotly_script(folder: Path) -> Path:
@@ -138,11 +160,7 @@ def _card(outcome: NotebookOutcome) -> str:
     name = escape(outcome.name)
     heading = escape(outcome.title)
     link = f'<a href="{name}.html">{heading}</a>' if outcome.page else heading
-    state = "ran" if outcome.ok else "failed"
-    parts = [
-        f'<section class="card" id="{name}"><h2>{link}</h2>',
-        f'<p class="meta">{name} · {state} after {outcome.seconds:.0f} s</p>',
-    ]
+    parts = [f'<section class="card" id="{name}"><h2>{link}</h2>', f'<p class="meta">{name}</p>']
     if outcome.error:
         parts.append(f'<pre class="failed">{escape(outcome.error)}</pre>')
     parts += [f'<p class="meta">{escape(note)}</p>' for note in outcome.notes]
@@ -150,9 +168,9 @@ def _card(outcome: NotebookOutcome) -> str:
         parts.append(f'<div id="figure-{name}" class="clairvoyant-figure" style="min-height:380px"></div>')
     if outcome.ledger:
         kinds = "".join(
-            f'<span class="kind">{count} {escape(kind)}</span>'
-            for kind, count in verdict_counts(outcome.ledger).items()
+            f'<span class="kind">{escape(kind)}</span>' for kind in verdict_counts(outcome.ledger)
         )
+        lines = counted(len(outcome.ledger), "ledger line")
         header = list(outcome.ledger[0])
         head = "".join(f"<th>{escape(column)}</th>" for column in header)
         rows = "".join(
@@ -160,7 +178,7 @@ def _card(outcome: NotebookOutcome) -> str:
             for row in outcome.ledger
         )
         parts.append(
-            f"<p>{kinds}</p><details><summary>{len(outcome.ledger)} ledger lines</summary>"
+            f"<p>{kinds}</p><details><summary>{lines}</summary>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></details>"
         )
     return "".join(parts) + "</section>"

@@ -7,23 +7,22 @@ outcomes = run_notebooks(["00_quickstart"], out_dir="reports", parameters={"seed
 ```
 
 Names and parameters are checked before any kernel starts. A notebook that fails doesn't stop the others.
+Each runs in a process of its own; a plain script may call this, it needs no `__main__` guard.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 from clairvoyant_lab.errors import DataError, ParameterError, unknown_name
 from clairvoyant_lab.paths import notebooks_dir
-from clairvoyant_lab.reports.execution import NotebookOutcome, execute, read_notebook, read_parameters
+from clairvoyant_lab.reports.execution import NotebookOutcome, read_notebook, read_parameters
 from clairvoyant_lab.reports.parameters import Declaration, check_overrides
+from clairvoyant_lab.reports.worker import run_apart
 
 __all__ = ["NotebookOutcome", "find_notebooks", "plan_parameters", "run_notebooks"]
 
@@ -117,14 +116,15 @@ def run_notebooks(
     folder: str | Path | None = None,
     progress: bool = True,
 ) -> list[NotebookOutcome]:
-    """Run notebooks in parallel processes and write .ipynb, .html and an index page.
+    """Run notebooks in parallel, each in a process of its own, and write .ipynb, .html and an index page.
 
     Parameters
     ----------
     names : sequence of str, optional
         Which; all by default (see `find_notebooks`).
     out_dir : path
-        The report's folder; it is made, and files of the same names are replaced.
+        The report's folder; it is made, and files of the same names are replaced. The index page lists
+        these notebooks and those that earlier runs left there.
     parameters : mapping, optional
         Name -> value or its text (see `plan_parameters`).
     fast : bool
@@ -161,15 +161,18 @@ def run_notebooks(
         raise ParameterError("out_dir", str(out), f"cannot be made ({error.strerror})") from error
     write_plotly_script(out)
     workers = min(workers, len(paths))
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        outcomes = _collect(pool, paths, plan, out, max(1, cores // workers), progress)
-    shown = {**(parameters or {}), **({"fast": True} if fast else {})}
-    write_index(outcomes, out, parameters=shown, made=time.strftime("%Y-%m-%d %H:%M %Z"))
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            outcomes = _collect(pool, paths, plan, out, max(1, cores // workers), progress)
+        except BaseException:  # Ctrl-C: what has not begun must not begin now
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    write_index(outcomes, out)
     return outcomes
 
 
 def _collect(
-    pool: Executor,
+    pool: ThreadPoolExecutor,
     paths: Sequence[Path],
     plan: Mapping[str, Mapping[str, Any]],
     out: Path,
@@ -178,22 +181,14 @@ def _collect(
 ) -> list[NotebookOutcome]:
     from tqdm.auto import tqdm
 
-    futures: dict[Future[NotebookOutcome], Path] = {
-        pool.submit(execute, str(path), str(out / path.name), plan[path.stem], threads): path
-        for path in paths
+    futures: dict[Future[NotebookOutcome], str] = {
+        pool.submit(run_apart, path, out / path.name, plan[path.stem], threads): path.stem for path in paths
     }
     outcomes: dict[str, NotebookOutcome] = {}
     with tqdm(total=len(paths), unit="notebook", disable=not progress) as bar:
         for future in as_completed(futures):
-            stem = futures[future].stem
-            try:
-                outcomes[stem] = future.result()
-            except (
-                BrokenProcessPool
-            ) as error:  # a worker was killed, by the system's memory guard most likely
-                outcomes[stem] = NotebookOutcome(
-                    stem, stem, False, 0.0, error=f"its process was killed ({error})"
-                )
+            stem = futures[future]
+            outcomes[stem] = future.result()
             bar.set_postfix_str(f"{stem} {'ran' if outcomes[stem].ok else 'FAILED'}")
             bar.update()
     return [outcomes[path.stem] for path in paths]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,9 +15,11 @@ from typer.testing import CliRunner
 from clairvoyant_lab.cli import app
 from clairvoyant_lab.errors import DataError, ParameterError
 from clairvoyant_lab.reports import NotebookOutcome, run_notebooks
-from clairvoyant_lab.reports.execution import MAX_FILE_BYTES
+from clairvoyant_lab.reports.execution import MAX_FILE_BYTES, read_outcome
 from clairvoyant_lab.reports.extract import ledger_rows, verdict_counts
+from clairvoyant_lab.reports.pages import write_index
 from clairvoyant_lab.reports.runner import find_notebooks, plan_parameters
+from clairvoyant_lab.reports.worker import run_apart
 
 NOTEBOOKS = Path(__file__).with_name("notebooks")
 RUN = ["good", "raises_in_second_section", "kernel_dies"]
@@ -157,4 +160,57 @@ def test_ledger_tables_are_found_among_others() -> None:
     assert rows == [
         {"published": "1 < 2", "ours": "2", "verdict": "the paper contradicts itself (x); ours differs"}
     ]
-    assert verdict_counts(rows) == {"contradiction": 1}
+    assert verdict_counts(rows) == ["1 contradiction"]
+    assert verdict_counts([*rows, *rows, {"verdict": "differs by 3"}]) == ["1 differs", "2 contradictions"]
+
+
+def test_a_plain_script_adds_to_what_earlier_runs_left(
+    report: tuple[Path, dict[str, NotebookOutcome]], tmp_path: Path
+) -> None:
+    out, _ = report
+    folder = Path(shutil.copytree(out, tmp_path / "r"))
+    script = tmp_path / "script.py"  # without an `if __name__ == "__main__"` guard
+    script.write_text(
+        "from clairvoyant_lab.reports import run_notebooks\n"
+        f"(outcome,) = run_notebooks(['good'], out_dir={str(folder)!r}, folder={str(NOTEBOOKS)!r}, "
+        "parameters={'seed': 7}, progress=False)\n"
+        "print(outcome.ok, dict(outcome.settings))\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert done.stdout == "True {'fast': False, 'seed': 7}\n", done.stderr
+    index = (folder / "index.html").read_text()
+    assert "1 of 3 notebooks ran to their end" in index
+    for name in RUN:
+        assert f'href="{name}.html"' in index
+    rows = re.findall(r"<tr><td><a href=\"#(\w+)\">.*?</tr>", index)
+    assert rows == sorted(RUN)
+    assert "fast = False, seed = 7" in index  # this run's
+    assert "fast = True" in index  # the earlier one's
+    assert "ZeroDivisionError" in index
+    # what a killed run leaves behind must not pass for the earlier success
+    (folder / "good.html").unlink()
+    write_index([], folder)
+    assert 'href="good.html"' not in (folder / "index.html").read_text()
+
+
+def test_a_page_of_plain_papermill_is_listed_too(
+    report: tuple[Path, dict[str, NotebookOutcome]], tmp_path: Path
+) -> None:
+    out, _ = report
+    notebook = json.loads((out / "good.ipynb").read_text())
+    del notebook["metadata"]["clairvoyant_report"]
+    (tmp_path / "good.ipynb").write_text(json.dumps(notebook))
+    (tmp_path / "good.html").write_text("<p>a page</p>")
+    outcome = read_outcome(tmp_path / "good.ipynb")
+    assert outcome.ok
+    assert outcome.ran_at
+    assert outcome.settings == {"n": 7, "tau": None, "fast": True, "seed": 42}
+    notebook["metadata"]["papermill"]["end_time"] = None
+    (tmp_path / "good.ipynb").write_text(json.dumps(notebook))
+    assert not read_outcome(tmp_path / "good.ipynb").ok
+
+
+def test_a_killed_process_is_an_outcome(tmp_path: Path) -> None:
+    outcome = run_apart(tmp_path / "none.ipynb", tmp_path / "out.ipynb", {}, "no number")  # type: ignore[arg-type]
+    assert not outcome.ok
+    assert outcome.error
