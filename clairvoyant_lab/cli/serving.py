@@ -47,14 +47,17 @@ def proxy(
     promotion: Annotated[str | None, typer.Option(help="oldest, shortest or long_only.")] = None,
     slots: Annotated[int | None, typer.Option(help="Requests that run at once (1).")] = None,
     model: Annotated[
-        str | None, typer.Option(help="Predictor: a name or an .onnx file (sharegpt-rich).")
+        str | None,
+        typer.Option(help="Predictor: a name or an .onnx file (sharegpt-rich); name:fast takes less CPU."),
     ] = None,
     max_queue: Annotated[int | None, typer.Option(help="Requests that may wait (2048).")] = None,
     max_body_bytes: Annotated[int | None, typer.Option(help="Largest body on a scheduled path.")] = None,
     first_byte_timeout_s: Annotated[
-        float | None, typer.Option(help="Backend's silence before headers.")
+        float | None, typer.Option(help="Backend's silence before headers, in a slot (600).")
     ] = None,
-    silence_timeout_s: Annotated[float | None, typer.Option(help="Backend's silence within a body.")] = None,
+    silence_timeout_s: Annotated[
+        float | None, typer.Option(help="Backend's silence within a body, in a slot (120).")
+    ] = None,
     on_client_gone: Annotated[str | None, typer.Option(help="cancel or drain, when a client leaves.")] = None,
     buffer: Annotated[
         bool | None, typer.Option("--buffer", help="Collect answers first, as the paper did.")
@@ -225,8 +228,8 @@ def swap(
 
     if (model is None) == (not rollback):
         raise ParameterError("model", model, "give a model to swap in, or --rollback")
-    if model is not None and Path(model).is_file():
-        model = str(Path(model).resolve())
+    if model is not None and (file := Path(model.removesuffix(":fast"))).is_file():
+        model = str(file.resolve()) + (":fast" if model.endswith(":fast") else "")
     with ProxyClient(proxy_url, token=token) as client:
         state = client.roll_back_model() if model is None else client.swap_model(model)
     print_record(state, as_json)

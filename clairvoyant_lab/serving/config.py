@@ -55,11 +55,15 @@ class ProxySettings:
     max_body_bytes : int
         A larger body on a scheduled path is answered 413.
     model : str
-        Predictor: a name or a path of an ONNX file.
-    connect_timeout_s, first_byte_timeout_s, silence_timeout_s : float
-        Bounds on the backend: to connect, until response headers, between two pieces of a body.
+        Predictor: a name or a path of an ONNX file; `:fast` at its end takes a rich model's fast form.
+    connect_timeout_s : float
+        To connect to the backend.
+    first_byte_timeout_s, silence_timeout_s : float
+        Bounds on the backend where it holds a slot: until response headers, between two pieces of a body.
+        What is passed through (a model that is pulled, say) may take as long as its client waits.
     client_stall_timeout_s : float
-        How long a client may leave a full send buffer unread before it counts as gone.
+        How long the client of a scheduled request may leave a full send buffer unread, or owe the rest of
+        its body, before it counts as gone.
     send_buffer_bytes : int
         What is held for a slow client, so that it does not hold the slot.
     on_client_gone : {"cancel", "drain"}

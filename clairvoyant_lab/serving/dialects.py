@@ -12,10 +12,7 @@ from typing import Any
 __all__ = ["Tally", "dialect_of", "error_body"]
 
 _OPENAI_TYPES = {
-    400: "invalid_request_error",
     401: "authentication_error",
-    404: "invalid_request_error",
-    413: "invalid_request_error",
     429: "rate_limit_error",
 }
 _TAIL_BYTES = 64 * 1024
@@ -48,7 +45,7 @@ def error_body(dialect: str, status: int, message: str, code: str) -> bytes:
     """
     if dialect == "ollama":
         return json.dumps({"error": message}).encode()
-    kind = _OPENAI_TYPES.get(status, "server_error")
+    kind = _OPENAI_TYPES.get(status, "server_error" if status >= 500 else "invalid_request_error")
     return json.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}}).encode()
 
 

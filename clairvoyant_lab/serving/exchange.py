@@ -72,6 +72,9 @@ class Exchange:
         `(content_encoding) -> Tally`; gets a copy of the answer.
     on_first_byte : callable, optional
         Called once, when the first piece of a successful body comes.
+    bounded : bool
+        Hold the backend's silence and a slow client against the time limits. What holds no slot (a model
+        that is pulled, a log that is followed) may take as long as its client wants to wait.
 
     Attributes
     ----------
@@ -90,6 +93,7 @@ class Exchange:
         extra_headers: Mapping[str, str] | None = None,
         tally: Callable[[str | None], Tally] | None = None,
         on_first_byte: Callable[[], None] | None = None,
+        bounded: bool = False,
     ) -> None:
         self._request = request
         self._upstream = upstream
@@ -98,6 +102,9 @@ class Exchange:
         self._extra = extra_headers
         self._make_tally = tally
         self._on_first_byte = on_first_byte
+        self._first_byte_s = settings.first_byte_timeout_s if bounded else None
+        self._silence_s = settings.silence_timeout_s if bounded else None
+        self._client_stall_s = settings.client_stall_timeout_s if bounded else None
         self._phase = "headers"
         self._client_gone = False
         self.tally: Tally | None = None
@@ -114,7 +121,7 @@ class Exchange:
         reply: web.StreamResponse | None = None
         whole = False
         try:
-            with Patience(self._settings.first_byte_timeout_s, self._settings.silence_timeout_s) as limit:
+            with Patience(self._first_byte_s, self._silence_s) as limit:
                 sent = body if body is None or isinstance(body, bytes) else self._uploaded(body, limit)
                 answer = await self._upstream.send(
                     self._request.method, raw_target, self._headers(body), sent
@@ -142,12 +149,12 @@ class Exchange:
         except TimeoutError:
             if self._phase == "client":
                 return self._cut(reply, "gone_running")
-            waited = (
-                self._settings.first_byte_timeout_s if reply is None else self._settings.silence_timeout_s
-            )
+            waited = self._first_byte_s if reply is None else self._silence_s
             fault = UpstreamFaultError(504, "backend_silent", f"the backend was silent for {waited:g} s")
             return self._failed(reply, fault)
         except UpstreamFaultError as fault:
+            if self._phase == "upload":
+                fault = UpstreamFaultError(400, "body_cut", "the body is not whole")
             return self._failed(reply, fault)
         except ConnectionError:  # only writes to the client raise it here: upstream's are named above
             return self._cut(reply, "gone_running")
@@ -165,14 +172,18 @@ class Exchange:
 
     async def _uploaded(self, body: AsyncIterable[bytes], limit: Patience) -> AsyncIterable[bytes]:
         """Pieces of a body on their way; the backend's time to answer runs from the last one on."""
-        async for piece in body:
-            limit.renew(self._settings.first_byte_timeout_s)
-            yield piece
+        try:
+            async for piece in body:
+                limit.renew(self._first_byte_s)
+                yield piece
+        except web.RequestPayloadError:
+            self._phase = "upload"
+            raise
 
     async def _relay(
         self, answer: aiohttp.ClientResponse, reply: web.StreamResponse, limit: Patience
     ) -> None:
-        silence_s, buffered = self._settings.silence_timeout_s, self._settings.buffer
+        silence_s, buffered = self._silence_s, self._settings.buffer
         pieces: list[bytes] = []
         tally = self.tally
         first = self._on_first_byte if 200 <= answer.status < 300 else None
@@ -221,7 +232,7 @@ class Exchange:
             and transport.get_write_buffer_size() + len(piece) > self._settings.send_buffer_bytes
         ):
             self._phase = "client"
-            limit.renew(self._settings.client_stall_timeout_s)
+            limit.renew(self._client_stall_s)
         await reply.write(piece)
         self._phase = "silence"
 

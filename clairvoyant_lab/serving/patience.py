@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from types import TracebackType
 
 __all__ = ["Patience"]
@@ -13,8 +14,8 @@ class Patience:
 
     Parameters
     ----------
-    seconds : float
-        The first limit, from entering on.
+    seconds : float or None
+        The first limit, from entering on; None is no limit.
     soonest_s : float, optional
         The shortest limit that is to come: the timer is set for it at once, which saves setting it twice.
 
@@ -36,11 +37,11 @@ class Patience:
         "_task",
     )
 
-    def __init__(self, seconds: float, soonest_s: float | None = None) -> None:
-        self._seconds = seconds
-        self._soonest_s = seconds if soonest_s is None else min(seconds, soonest_s)
+    def __init__(self, seconds: float | None, soonest_s: float | None = None) -> None:
+        self._seconds = math.inf if seconds is None else seconds
+        self._soonest_s = self._seconds if soonest_s is None else min(self._seconds, soonest_s)
         self._expired = False
-        self._deadline = self._armed_at = 0.0
+        self._deadline = self._armed_at = math.inf
         self._handle: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Patience:
@@ -51,7 +52,8 @@ class Patience:
         self._cancelling = task.cancelling()
         now = self._loop.time()
         self._deadline = now + self._seconds
-        self._arm(now + self._soonest_s)
+        if self._soonest_s < math.inf:
+            self._arm(now + self._soonest_s)
         return self
 
     def __exit__(
@@ -62,9 +64,9 @@ class Patience:
         if self._expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from error
 
-    def renew(self, seconds: float) -> None:
-        """Let the limit end so many seconds from now."""
-        self._deadline = deadline = self._loop.time() + seconds
+    def renew(self, seconds: float | None) -> None:
+        """Let the limit end so many seconds from now; None puts it off for good."""
+        self._deadline = deadline = math.inf if seconds is None else self._loop.time() + seconds
         if deadline < self._armed_at:
             if self._handle is not None:
                 self._handle.cancel()
@@ -76,7 +78,10 @@ class Patience:
 
     def _due(self) -> None:
         if self._loop.time() < self._deadline:
-            self._arm(self._deadline)
+            if self._deadline < math.inf:
+                self._arm(self._deadline)
+            else:
+                self._armed_at, self._handle = math.inf, None
             return
         self._handle = None
         self._expired = True

@@ -25,6 +25,7 @@ from clairvoyant_lab.serving.events import EventBus
 from clairvoyant_lab.serving.exchange import Exchange, error_response
 from clairvoyant_lab.serving.forecast import Forecaster, Predicting
 from clairvoyant_lab.serving.history import History
+from clairvoyant_lab.serving.http_server import HttpServer
 from clairvoyant_lab.serving.job import Job
 from clairvoyant_lab.serving.policies import asked_policy
 from clairvoyant_lab.serving.prompts_in import SCHEDULED_PATHS, path_of, read_ask, stated_class
@@ -42,10 +43,11 @@ _LONG_PROMPT_CHARS = 50_000
 
 
 def load_model(model: str) -> Predicting:
-    """Load a length predictor by name or path."""
+    """Load a length predictor by name or path; `:fast` at its end asks for a rich model's fast form."""
     from clairvoyant_lab.predictor import LengthPredictor
 
-    predictor: Predicting = LengthPredictor.load(model)
+    name = model.removesuffix(":fast")
+    predictor: Predicting = LengthPredictor.load(name, form="full" if name == model else "fast")
     return predictor
 
 
@@ -91,7 +93,7 @@ class Proxy:
         self.recorder = Recorder(settings, self.events)
         self.started_s = clock()
         self._control = Control(self)
-        self._server: web.Server | None = None
+        self._server: HttpServer | None = None
         self._runner: web.ServerRunner | None = None
         self._drains: set[asyncio.Task[Any]] = set()
         self._ids = itertools.count(1)
@@ -116,7 +118,7 @@ class Proxy:
         # compiled parts are loaded now, not with the first request
         await asyncio.get_running_loop().run_in_executor(None, self.forecaster.warm)
         await self.upstream.open()
-        self._server = web.Server(
+        self._server = HttpServer(
             self.handle,
             handler_cancellation=True,  # told within a millisecond of a client that leaves
             auto_decompress=False,  # bodies go on as they came
@@ -124,6 +126,7 @@ class Proxy:
             logger=discreet_logger(),
             max_line_size=65536,
             max_field_size=65536,
+            max_headers=1024,  # as many as the backend may send
         )
         self._runner = web.ServerRunner(self._server, handle_signals=False, shutdown_timeout=1.0)
         await self._runner.setup()
@@ -310,6 +313,7 @@ class Proxy:
             extra_headers=job.headers(self.clock()),
             tally=lambda encoding: Tally(job.dialect, ask.stream, encoding),
             on_first_byte=lambda: self._first_byte(job),
+            bounded=True,
         )
 
     def _first_byte(self, job: Job) -> None:

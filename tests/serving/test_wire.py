@@ -1,0 +1,219 @@
+"""What comes over a bare socket: requests that are no HTTP are refused in JSON, and nothing is quoted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+CANARY = b"zanzibar-canary-7f3a"
+
+
+async def spoken(port: int, *pieces: bytes, pause_s: float = 0.05) -> bytes:
+    """All that comes back until the other side closes; the pieces are sent with pauses between."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for piece in pieces:
+        writer.write(piece)
+        await writer.drain()
+        await asyncio.sleep(pause_s if len(pieces) > 1 else 0.0)
+    answer = await asyncio.wait_for(reader.read(), 10.0)
+    writer.close()
+    return answer
+
+
+def parsed(answer: bytes) -> tuple[int, dict[str, str], Any]:
+    head, body = answer.split(b"\r\n\r\n", 1)
+    first, *lines = head.decode("latin-1").split("\r\n")
+    headers = {line.split(": ", 1)[0].lower(): line.split(": ", 1)[1] for line in lines}
+    return int(first.split(" ")[1]), headers, json.loads(body)
+
+
+class Backend:
+    """A bare server: keeps each request's head, then says its pieces, and then nothing until it is left."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        self.says: list[bytes] = []
+        self.pause_s = 0.0
+        self.left = 0
+        self.url = ""
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str = "127.0.0.1") -> None:
+        self._server = await asyncio.start_server(self._serve, host, 0)
+        name = f"[{host}]" if ":" in host else host
+        self.url = f"http://{name}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            self.heard.append(await reader.readuntil(b"\r\n\r\n"))
+            for piece in self.says:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(self.pause_s)
+            await reader.read()
+        self.left += 1
+        writer.close()
+
+
+@pytest.fixture
+async def backend() -> AsyncIterator[Backend]:
+    made = Backend()
+    await made.start()
+    yield made
+    await made.stop()
+
+
+POST = b"POST /api/chat HTTP/1.1\r\nHost: x\r\n"
+UNREADABLE = {
+    "no HTTP": (b"HELLO " + CANARY + b"\r\n\r\n", 400, "bad_http"),
+    "a method that is none": (b"G@T /" + CANARY + b" HTTP/1.1\r\nHost: x\r\n\r\n", 400, "bad_http"),
+    "a version that is none": (b"GET /" + CANARY + b" HTTP/9.9\r\nHost: x\r\n\r\n", 400, "bad_http"),
+    "a header without a colon": (b"GET / HTTP/1.1\r\nHost: x\r\n" + CANARY + b"\r\n\r\n", 400, "bad_http"),
+    "HTTPS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + CANARY, 400, "not_http"),
+    "a long line": (b"GET /" + CANARY * 4000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431, "header_too_long"),
+    "a long header": (b"GET / HTTP/1.1\r\nX: " + CANARY * 4000 + b"\r\n\r\n", 431, "header_too_long"),
+    "many headers": (
+        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: 1\r\n" % k for k in range(1100)) + b"\r\n",
+        431,
+        "too_many_headers",
+    ),
+    "no Host": (b"GET /" + CANARY + b" HTTP/1.1\r\n\r\n", 400, "bad_http"),
+    "two lengths": (POST + b"Content-Length: 20\r\nContent-Length: 30\r\n\r\n" + CANARY, 400, "bad_http"),
+    "a length and chunks": (
+        POST + b"Content-Length: 20\r\nTransfer-Encoding: chunked\r\n\r\n14\r\n" + CANARY + b"\r\n0\r\n\r\n",
+        400,
+        "bad_http",
+    ),
+    "a negative length": (POST + b"Content-Length: -2\r\n\r\n" + CANARY, 400, "bad_http"),
+    "a bad chunk": (
+        POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n" + CANARY + b"\r\n0\r\n\r\n",
+        400,
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+async def test_what_is_no_http_is_refused_in_json_and_not_quoted(
+    stack: Any, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    sent, expected, code = UNREADABLE[what]
+    answer = await spoken(stack.proxy.port, sent)
+    status, headers, body = parsed(answer)
+    assert (status, headers["content-type"]) == (expected, "application/json")
+    assert set(body["error"]) == {"message", "type", "param", "code"}
+    assert body["error"]["type"] == "invalid_request_error"
+    assert code is None or body["error"]["code"] == code
+    assert CANARY not in answer
+    assert CANARY.decode() not in caplog.text
+    await stack.check_idle_and_well()
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat", "/api/create", "/v1/files"])
+async def test_a_chunk_that_breaks_later_is_refused_in_the_dialect_of_the_path(
+    make_stack: Any, backend: Backend, path: str
+) -> None:
+    stack = await make_stack(backend=backend.url)
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{ \r\n".encode()
+    answer = await spoken(stack.proxy.port, head, b"zz\r\n" + CANARY + b"\r\n0\r\n\r\n")
+    status, headers, body = parsed(answer)
+    assert (status, headers["content-type"]) == (400, "application/json")
+    assert isinstance(body["error"], str if path.startswith("/api") else dict)
+    assert CANARY not in answer
+    await stack.until(lambda: not stack.proxy.line.running)
+    stack.check_books()
+
+
+async def test_three_hundred_headers_reach_the_backend(make_stack: Any, backend: Backend) -> None:
+    stack = await make_stack(backend=backend.url)
+    backend.says = [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"]
+    many = b"".join(b"X-%d: 1\r\n" % k for k in range(300))
+    answer = await spoken(
+        stack.proxy.port,
+        b"GET /api/tags HTTP/1.1\r\nHost: x\r\nConnection: close\r\n" + many + b"\r\n",
+    )
+    assert parsed(answer)[0] == 200
+    assert backend.heard[0].count(b"X-") == 300
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat", "/api/tags"])
+async def test_a_fault_of_our_own_is_a_500_in_the_dialect_of_the_path(
+    stack: Any, path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(request: Any) -> Any:
+        raise RuntimeError(CANARY.decode())
+
+    monkeypatch.setattr(stack.proxy._server, "request_handler", broken)
+    sent = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{{}}".encode()
+    answer = await spoken(stack.proxy.port, sent)
+    status, _, body = parsed(answer)
+    assert status == 500
+    assert isinstance(body["error"], str if path.startswith("/api") else dict)
+    assert CANARY not in answer
+    assert "RuntimeError" in caplog.text
+    assert CANARY.decode() not in caplog.text
+
+
+# -- what is passed through may take its time -------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/api/pull", "/api/create", "/v1/responses", "/events"])
+async def test_a_pass_through_may_be_silent_for_as_long_as_its_client_waits(
+    make_stack: Any, backend: Backend, path: str
+) -> None:
+    stack = await make_stack(backend=backend.url, first_byte_timeout_s=0.1, silence_timeout_s=0.1)
+    backend.pause_s = 0.4
+    said = b'{"status":"pulling"}\n'
+    backend.says = [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (2 * len(said)),
+        said,
+        said,
+    ]
+    async with stack.http.post(stack.proxy.url + path, json={"model": "m"}) as answer:
+        assert await answer.read() == said + said
+
+
+async def test_a_load_call_may_take_as_long_as_the_model_is_large(make_stack: Any, backend: Backend) -> None:
+    stack = await make_stack(backend=backend.url, first_byte_timeout_s=0.1)
+    backend.pause_s = 0.4
+    backend.says = [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"]
+    async with stack.http.post(stack.proxy.url + "/api/generate", json={"model": "m"}) as answer:
+        assert await answer.read() == b"{}"
+
+
+@pytest.mark.parametrize("begun", [False, True])
+async def test_a_pass_through_ends_with_its_client(make_stack: Any, backend: Backend, begun: bool) -> None:
+    stack = await make_stack(backend=backend.url)
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
+    backend.says = [head] if begun else []
+    reader, writer = await asyncio.open_connection("127.0.0.1", stack.proxy.port)
+    writer.write(b"POST /api/pull HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+    await stack.until(lambda: len(backend.heard) == 1)
+    if begun:
+        await reader.readuntil(b"{}")
+    writer.close()
+    assert await stack.until(lambda: backend.left == 1) < 1.0
+
+
+async def test_a_slow_reader_of_a_pass_through_is_not_cut_off(make_stack: Any, backend: Backend) -> None:
+    stack = await make_stack(backend=backend.url, send_buffer_bytes=4096, client_stall_timeout_s=0.1)
+    blob = bytes(range(256)) * 40_000
+    backend.says = [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(blob), blob]
+    reader, writer = await asyncio.open_connection("127.0.0.1", stack.proxy.port, limit=4096)
+    writer.write(b"GET /api/blobs/sha256:1 HTTP/1.1\r\nHost: x\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\n")
+    await asyncio.sleep(0.5)
+    assert await asyncio.wait_for(reader.readexactly(len(blob)), 10.0) == blob
+    writer.close()
