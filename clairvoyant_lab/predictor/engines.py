@@ -89,6 +89,8 @@ def open_session(source: Path | bytes, threads: int) -> Any:
     options.inter_op_num_threads = 1
     options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
     options.log_severity_level = 3
+    # Buffers of one row are too small for a plan of memory to pay.
+    options.enable_cpu_mem_arena = options.enable_mem_pattern = False
     # A server thread that spins between requests would take the core its backend computes on.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
@@ -117,7 +119,7 @@ def open_engine(path: Path, *, form: str, threads: int) -> Engine:
     if info.schema == RICH:
         from clairvoyant_lab.predictor.rich_engine import open_rich
 
-        return open_rich(session, info, path, form=form)
+        return open_rich(info, path, form=form, threads=threads)
     if info.schema != SCHEMA_NAME or info.schema_hash != SCHEMA_HASH:
         raise SchemaMismatchError(
             f"model {info.name!r} speaks feature schema {info.schema} {info.schema_hash}; this version "

@@ -25,6 +25,7 @@ __all__ = [
     "RICH_NAMES",
     "RICH_VERSION",
     "SHAPE_NAMES",
+    "fill_row",
     "pad_ids",
     "scan_many",
     "scan_prompt",
@@ -209,15 +210,31 @@ def _scan_one(
 
 
 @nb.njit(cache=True)
-def _score_one(text: NDArray[np.uint8], n_chars: int, weights: NDArray[np.int16]) -> tuple[int, int, int]:
+def _score_one(
+    text: NDArray[np.uint8], n_chars: int, weights: NDArray[np.int16], shape: NDArray[np.float32]
+) -> tuple[int, int, int]:
     ids = np.empty(3 * text.size + 8, np.int32)
-    shape = np.empty(_N_SHAPE, np.float32)
     n = _scan(text, n_chars, ids, shape)
     first = second = 0
     for place in range(n):
         first += weights[ids[place], 0]
         second += weights[ids[place], 1]
     return first, second, n
+
+
+@nb.njit(cache=True)
+def _fill_row(
+    text: NDArray[np.uint8],
+    n_chars: int,
+    weights: NDArray[np.int16],
+    scale: NDArray[np.float32],
+    intercept: NDArray[np.float32],
+    tail: NDArray[np.float32],
+) -> None:
+    first, second, n = _score_one(text, n_chars, weights, tail)
+    root = np.float32(np.sqrt(np.float32(max(n, 1))))
+    tail[_N_SHAPE] = np.float32(first) / root * scale[0] + intercept[0]
+    tail[_N_SHAPE + 1] = np.float32(second) / root * scale[1] + intercept[1]
 
 
 def window(prompt: str) -> NDArray[np.uint8]:
@@ -249,7 +266,28 @@ def scan_prompt(prompt: str, features: NDArray[np.float32], first: int) -> NDArr
 
 def score_prompt(prompt: str, weights: NDArray[np.int16]) -> tuple[int, int, int]:
     """Sums of both weights of a prompt's ids, exact, and how many ids there are."""
-    return _score_one(window(prompt), len(prompt), weights)
+    return _score_one(window(prompt), len(prompt), weights, np.empty(_N_SHAPE, np.float32))
+
+
+def fill_row(
+    prompt: str,
+    weights: NDArray[np.int16],
+    scale: NDArray[np.float32],
+    intercept: NDArray[np.float32],
+    tail: NDArray[np.float32],
+) -> None:
+    """Surface counts and both linear scores of a prompt, in one pass.
+
+    Parameters
+    ----------
+    prompt : str
+        The prompt.
+    weights, scale, intercept
+        Of `LinearScores`, with two scores.
+    tail : ndarray of float32, shape (16,)
+        Filled with `SHAPE_NAMES` and the scores, to the bit those of `LinearScores.scores`.
+    """
+    _fill_row(window(prompt), len(prompt), weights, scale, intercept, tail)
 
 
 def scan_many(prompts: Sequence[str]) -> tuple[NDArray[np.float32], list[NDArray[np.int32]]]:

@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clairvoyant_lab.errors import ParameterError, SchemaMismatchError
+from clairvoyant_lab.predictor.engines import open_session
 from clairvoyant_lab.predictor.linear import LinearScores
 from clairvoyant_lab.predictor.model_info import ModelInfo
 from clairvoyant_lab.predictor.ngrams import (
     N_BUCKETS,
     RICH_HASH,
     RICH_NAMES,
-    pad_ids,
+    fill_row,
     scan_many,
-    scan_prompt,
     score_prompt,
 )
 from clairvoyant_lab.prompts import extract_features
@@ -26,43 +26,46 @@ from clairvoyant_lab.prompts.schema import FEATURE_NAMES
 
 __all__ = ["FastEngine", "RichEngine", "open_rich", "read_linear"]
 
-_N_LEXICAL = len(FEATURE_NAMES)
-_BATCH = 256
+_N_LEXICAL, _N_RICH = len(FEATURE_NAMES), len(RICH_NAMES)
+_PROBABILITIES = ["probabilities"]
 
 
 class RichEngine:
-    """The whole graph: features and ids in, probabilities out."""
+    """Exact sums of the ids' weights by the scan itself, then the trees by the runtime.
+
+    The file's graph makes those sums too. Cut after them it needs no table of weights and a quarter of its
+    nodes, and gives the same bits.
+    """
 
     form = "full"
 
-    def __init__(self, session: Any, info: ModelInfo, path: Path) -> None:
+    def __init__(self, linear: LinearScores, session: Any, info: ModelInfo, path: Path) -> None:
         self.info = info
         self.path = path
+        self.linear = linear
         self._run = session.run
+        (entry,) = session.get_inputs()
+        self._entry = entry.name
+        self._first = _N_RICH if entry.name == "scores" else 0
+        self._weights = np.ascontiguousarray(linear.weights)
 
     def one(self, prompt: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Features and probabilities of one prompt."""
-        row = np.empty((1, len(RICH_NAMES)), np.float32)
-        features = row[0]
-        features[:_N_LEXICAL] = extract_features(prompt)
-        ids = scan_prompt(prompt, features, _N_LEXICAL)
-        probabilities = self._run(["probabilities"], {"features": row, "ids": ids[None]})[0][0]
-        return features[:_N_LEXICAL], probabilities
+        row = np.empty((1, _N_RICH + 2), np.float32)
+        values = row[0]
+        values[:_N_LEXICAL] = extract_features(prompt)
+        fill_row(prompt, self._weights, self.linear.scale, self.linear.intercept, values[_N_LEXICAL:])
+        return values[:_N_LEXICAL], self._run(_PROBABILITIES, {self._entry: row[:, self._first :]})[0][0]
 
     def probabilities(self, prompt: str) -> NDArray[np.float32]:
         """Probabilities of one prompt."""
         return self.one(prompt)[1]
 
     def from_texts(self, prompts: list[str]) -> NDArray[np.float32]:
-        """Probabilities of many prompts; those of like length run together, so that padding stays small."""
+        """Probabilities of many prompts."""
         features, ids = scan_many(prompts)
-        out = np.empty((len(prompts), 3), np.float32)
-        order = np.argsort([row.size for row in ids], kind="stable")
-        for start in range(0, len(prompts), _BATCH):
-            rows = order[start : start + _BATCH]
-            inputs = {"features": features[rows], "ids": pad_ids([ids[row] for row in rows])}
-            out[rows] = self._run(["probabilities"], inputs)[0]
-        return out
+        rows = np.column_stack([features, self.linear.scores(ids)])
+        return np.asarray(self._run(_PROBABILITIES, {self._entry: rows[:, self._first :]})[0], np.float32)
 
     def from_features(self, features: ArrayLike) -> NDArray[np.float32]:
         """Refuse: without the words a rich model cannot answer."""
@@ -120,7 +123,7 @@ class FastEngine:
         raise _needs_texts(self.info, features)
 
 
-def open_rich(session: Any, info: ModelInfo, path: Path, *, form: str) -> RichEngine | FastEngine:
+def open_rich(info: ModelInfo, path: Path, *, form: str, threads: int) -> RichEngine | FastEngine:
     """Choose the form of a rich model.
 
     Raises
@@ -134,9 +137,10 @@ def open_rich(session: Any, info: ModelInfo, path: Path, *, form: str) -> RichEn
             "speaks "
             f"{info.schema} {RICH_HASH}: retrain the model, or install the version that made it"
         )
+    linear = read_linear(path)
     if form == "fast":
-        return FastEngine(info, path, read_linear(path))
-    return RichEngine(session, info, path)
+        return FastEngine(info, path, linear)
+    return RichEngine(linear, open_session(_after_scores(path, info), threads), info, path)
 
 
 def read_linear(path: Path) -> LinearScores:
@@ -153,6 +157,17 @@ def read_linear(path: Path) -> LinearScores:
     if linear.weights.shape[0] != N_BUCKETS + 1:
         raise SchemaMismatchError(f"{path.name} has {linear.weights.shape[0]} ids, not {N_BUCKETS + 1}")
     return linear
+
+
+def _after_scores(path: Path, info: ModelInfo) -> bytes:
+    """The part of a rich model's graph that follows the linear scores."""
+    import onnx
+    from onnx.utils import Extractor
+
+    entry = "rows" if info.form.get("trees", True) else "scores"
+    whole = Extractor(onnx.shape_inference.infer_shapes(onnx.load(str(path))))
+    part: bytes = whole.extract_model([entry], _PROBABILITIES).SerializeToString()
+    return part
 
 
 def _needs_texts(info: ModelInfo, features: ArrayLike) -> ParameterError:

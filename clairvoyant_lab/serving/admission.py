@@ -13,6 +13,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,8 +62,7 @@ class Waiter:
         return (now_s if self.start_s is None else self.start_s) - self.arrival_s
 
 
-@dataclass(frozen=True, slots=True)
-class Dispatch:
+class Dispatch(NamedTuple):
     """One decision, kept to explain the line to those who wait."""
 
     number: int

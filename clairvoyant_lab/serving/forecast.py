@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +30,7 @@ class Predicting(Protocol):
         """A `Prediction`: probabilities and predicted_tokens after the cap, features."""
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(NamedTuple):
     """What is expected of one request.
 
     Attributes

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
 from clairvoyant_lab.lengths import LengthClass
@@ -36,8 +35,7 @@ _BOMB_BYTES = 64 * 1024 * 1024
 _MOST_ANSWERS = 1_000_000
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(NamedTuple):
     """What one request asks for.
 
     `generation` and `embedding` are scheduled by prediction and as the shortest jobs; `bypass` (a load or

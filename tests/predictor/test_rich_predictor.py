@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 import clairvoyant_lab as cl
 from clairvoyant_lab.errors import DataError, ParameterError, SchemaMismatchError, StarvedDatasetError
+from clairvoyant_lab.paths import models_dir
 from clairvoyant_lab.predictor import LengthIntervals, interval_coverage, ngrams, train_intervals, train_rich
 from clairvoyant_lab.predictor.attribution import Leaves, shapley_values
+from clairvoyant_lab.predictor.engines import open_session
 from clairvoyant_lab.predictor.ngram_names import describe_ids
 from clairvoyant_lab.predictor.rich import TrainedRich
+from clairvoyant_lab.predictor.rich_engine import read_linear
 
 OPENINGS = [
     "What is",
@@ -52,6 +55,16 @@ def trained() -> TrainedRich:
 def exported(trained: TrainedRich, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("rich") / "toy-rich.onnx"
     trained.export_onnx(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def adapted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model without trees: a committed model's scores, weighed anew."""
+    prompts, tokens, _ = corpus(240, seed=5)
+    path = tmp_path_factory.mktemp("rich") / "adapted.onnx"
+    base = read_linear(models_dir() / "sharegpt-rich.onnx")
+    train_rich(prompts, tokens, base=base, test_fraction=None).export_onnx(path)
     return path
 
 
@@ -133,6 +146,19 @@ def test_one_graph_equals_the_model_and_is_the_same_twice(trained: TrainedRich, 
     assert np.array_equal(one_by_one, loaded.predict_proba(fresh))
 
 
+@given(st.lists(st.text(max_size=300), min_size=1, max_size=8))
+@settings(max_examples=100, deadline=None)
+@pytest.mark.parametrize("name", ["sharegpt-rich", "adapted"])
+def test_what_runs_is_the_whole_graph_to_the_last_bit(name: str, adapted: Path, prompts: list[str]) -> None:
+    path = models_dir() / "sharegpt-rich.onnx" if name == "sharegpt-rich" else adapted
+    features, ids = ngrams.scan_many(prompts)
+    inputs = {"features": features, "ids": ngrams.pad_ids(ids)}
+    whole = open_session(path, 1).run(["probabilities"], inputs)[0]
+    loaded = cl.LengthPredictor.load(path)
+    assert np.array_equal(loaded.predict_proba(prompts), whole)
+    assert np.array_equal(loaded.predict(prompts[0]).probabilities, whole[0])
+
+
 def test_fast_form_is_the_linear_scores(trained: TrainedRich, exported: Path) -> None:
     fast = cl.LengthPredictor.load(exported, form="fast")
     prompts, tokens, _ = corpus(400, seed=3)
@@ -206,9 +232,6 @@ def test_works_with_240_rows() -> None:
 
 
 def test_240_rows_of_other_traffic_on_the_scores_of_a_committed_model(tmp_path: Path) -> None:
-    from clairvoyant_lab.paths import models_dir
-    from clairvoyant_lab.predictor.rich_engine import read_linear
-
     prompts, tokens, _ = corpus(1000, seed=5)
     base = read_linear(models_dir() / "sharegpt-rich.onnx")
     adapted = train_rich(prompts[:240], tokens[:240], base=base, test_fraction=None)

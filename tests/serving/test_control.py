@@ -12,6 +12,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+import clairvoyant_lab as cl
 from clairvoyant_lab.errors import (
     BackendError,
     ParameterError,
@@ -235,7 +236,22 @@ async def test_a_model_that_cannot_be_loaded_leaves_the_one_in_use(make_stack: A
     async with AsyncProxyClient(stack.proxy.url) as client:
         with pytest.raises(ParameterError, match="no committed model"):
             await client.swap_model("there-is-none")
+        with pytest.raises(ParameterError, match="has no fast form"):
+            await client.swap_model("sharegpt:fast")
         assert (await client.model())["name"] == "word"
+
+
+async def test_the_fast_form_of_a_model_is_asked_for_by_its_name(make_stack: Any) -> None:
+    stack = await make_stack()
+    from clairvoyant_lab.serving.proxy import load_model
+
+    stack.proxy._load_predictor = load_model
+    async with AsyncProxyClient(stack.proxy.url) as client:
+        await client.swap_model("sharegpt-rich:fast")
+        assert (await client.model())["source"] == "sharegpt-rich:fast"
+        reply = await client.chat("Write a long essay", emulate={"tokens": 2})
+    fast = cl.LengthPredictor.load(form="fast").predict("Write a long essay").p_long
+    assert reply.p_long == pytest.approx(fast, abs=1e-6)
 
 
 # -- who may ------------------------------------------------------------------------------------
