@@ -23,7 +23,10 @@ __all__ = ["FORMAT_VERSION", "JournalRow", "JournalSchema", "JournalWriter", "op
 
 log = logging.getLogger("clairvoyant_lab.journal")
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+"""2 added `surface`. A journal of format 1 is read as it is, and gets the column when it is continued."""
+
+ADDED = ("surface",)
 COMMIT_EVERY_S = 0.5
 _MOST_PENDING = 200_000
 
@@ -40,6 +43,10 @@ class JournalSchema:
         Column names of the feature vector.
     short_below, long_from : int
         Class bounds in response tokens.
+    words_hash : str or None
+        Of the schema that the n-gram ids and the surface counts belong to; None where they are not kept.
+    surface_names : tuple of str
+        Column names of the surface counts.
     """
 
     name: str
@@ -47,14 +54,16 @@ class JournalSchema:
     feature_names: tuple[str, ...]
     short_below: int = 200
     long_from: int = 800
+    words_hash: str | None = None
+    surface_names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class JournalRow:
     """One request. Times in seconds, lengths in tokens; None where something is not known or did not happen.
 
-    `features` are float32 in the order of the schema, little-endian; `ngrams` hashed n-gram ids, int32,
-    kept only on request.
+    `features` are float32 in the order of the schema, little-endian. `ngrams` (hashed n-gram ids, int32) and
+    `surface` (counts of the prompt's surface, float32) are kept only on request.
     """
 
     request_id: str
@@ -82,6 +91,7 @@ class JournalRow:
     stream: int
     features: bytes | None
     ngrams: bytes | None
+    surface: bytes | None = None
 
 
 COLUMNS = tuple(field.name for field in fields(JournalRow))
@@ -120,7 +130,7 @@ class JournalWriter:
     DataError
         If the file cannot be opened or is no journal.
     SchemaMismatchError
-        If the file holds features of another schema.
+        If the file holds features or n-grams of another schema, or was written by a later version.
     """
 
     def __init__(
@@ -178,18 +188,8 @@ class JournalWriter:
             held = dict(connection.execute("SELECT name, value FROM meta").fetchall())
             _check_schema(held, schema, self.path)
             connection.execute(_create_statement())
-            connection.executemany(
-                "INSERT OR IGNORE INTO meta VALUES (?, ?)",
-                [
-                    ("format_version", str(FORMAT_VERSION)),
-                    ("schema_name", schema.name),
-                    ("schema_hash", schema.hash),
-                    ("feature_names", json.dumps(schema.feature_names)),
-                    ("short_below", str(schema.short_below)),
-                    ("long_from", str(schema.long_from)),
-                    ("created_unix_s", repr(time.time())),
-                ],
-            )
+            _migrate(connection)
+            connection.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", _meta_of(schema))
             if most_pages is not None:
                 connection.execute(f"PRAGMA max_page_count={int(most_pages)}")
         except sqlite3.Error as error:
@@ -240,7 +240,8 @@ def open_for_reading(path: str | Path) -> tuple[sqlite3.Connection, dict[str, st
     Returns
     -------
     connection : sqlite3.Connection
-        Read-only; the table is `requests`, its columns those of `JournalRow` and `number`.
+        Read-only; the table is `requests`, its columns those of `JournalRow` and `number`. A journal of an
+        older format lacks the columns of `ADDED`.
     meta : dict of str to str
         Schema name and hash, feature names (JSON), class bounds, time of creation.
 
@@ -258,7 +259,7 @@ def open_for_reading(path: str | Path) -> tuple[sqlite3.Connection, dict[str, st
         columns = [row[1] for row in connection.execute("PRAGMA table_info(requests)")]
     except sqlite3.Error as error:
         raise DataError(f"is no journal ({error})", source=str(file)) from error
-    missing = [name for name in COLUMNS if name not in columns]
+    missing = [name for name in COLUMNS if name not in columns and name not in ADDED]
     if missing:
         connection.close()
         raise DataError(
@@ -267,9 +268,38 @@ def open_for_reading(path: str | Path) -> tuple[sqlite3.Connection, dict[str, st
     return connection, meta
 
 
+def _meta_of(schema: JournalSchema) -> list[tuple[str, str]]:
+    rows = [
+        ("format_version", str(FORMAT_VERSION)),
+        ("schema_name", schema.name),
+        ("schema_hash", schema.hash),
+        ("feature_names", json.dumps(schema.feature_names)),
+        ("short_below", str(schema.short_below)),
+        ("long_from", str(schema.long_from)),
+        ("created_unix_s", repr(time.time())),
+    ]
+    if schema.words_hash is not None:
+        rows += [("words_hash", schema.words_hash), ("surface_names", json.dumps(schema.surface_names))]
+    return rows
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Give a journal of format 1 the columns that came later; its rows keep None there."""
+    connection.execute("BEGIN IMMEDIATE")  # two proxies may open one old file at once
+    held = {row[1] for row in connection.execute("PRAGMA table_info(requests)")}
+    for name in ADDED:
+        if name not in held:
+            connection.execute(f"ALTER TABLE requests ADD COLUMN {name} BLOB")
+    connection.execute(
+        "UPDATE meta SET value = ? WHERE name = 'format_version' AND value <> ?",
+        (str(FORMAT_VERSION), str(FORMAT_VERSION)),
+    )
+    connection.execute("COMMIT")
+
+
 def _check_schema(held: dict[str, str], schema: JournalSchema, path: Path) -> None:
     version = held.get("format_version")
-    if version is not None and version != str(FORMAT_VERSION):
+    if version not in (None, "1", str(FORMAT_VERSION)):
         raise SchemaMismatchError(
             f"{path} is a journal of format {version}; this version writes {FORMAT_VERSION}"
         )
@@ -277,4 +307,10 @@ def _check_schema(held: dict[str, str], schema: JournalSchema, path: Path) -> No
         raise SchemaMismatchError(
             f"{path} holds features of schema {held.get('schema_name')} ({held['schema_hash']}); "
             f"this version speaks {schema.name} ({schema.hash}): use another file"
+        )
+    words = held.get("words_hash")
+    if words is not None and schema.words_hash is not None and words != schema.words_hash:
+        raise SchemaMismatchError(
+            f"{path} holds n-grams of schema {words}; this version speaks {schema.words_hash}: use another "
+            "file"
         )

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clairvoyant_lab.errors import DataError
-from clairvoyant_lab.journal import COLUMNS, open_for_reading
+from clairvoyant_lab.journal import ADDED, COLUMNS, open_for_reading
 from clairvoyant_lab.results import summary_html, summary_text
 
 if TYPE_CHECKING:
@@ -31,9 +31,21 @@ class TrainingSet:
     arrival_unix_s : ndarray of float64, shape (n,)
         Ascending: hold out a tail, not a random part.
     p_long : ndarray of float64, shape (n,)
-        What the model in use said then.
-    ngrams : list of ndarray of int32, or None
-        Hashed n-gram ids, if every row has them.
+        What the model in use said then, after the token cap.
+    ngrams : list of ndarray of int32
+        Hashed n-gram ids; empty where a row has none.
+    surface : ndarray of float32, shape (n, 14)
+        Counts of the prompt's surface; NaN where a row has none. No columns if the journal never kept any.
+    has_words : ndarray of bool, shape (n,)
+        Whether a row has both.
+    token_cap : ndarray of float64, shape (n,)
+        Most tokens the answer was allowed; NaN for no cap.
+    by_model : ndarray of bool, shape (n,)
+        Whether `p_long` is a model's: not where the client stated a class, or the model failed.
+    model : ndarray of str, shape (n,)
+        Name of the model in use then.
+    words_hash : str or None
+        Schema of n-grams and surface counts.
     dropped : dict of str to int
         Rows left out, by reason.
     """
@@ -42,8 +54,14 @@ class TrainingSet:
     response_tokens: NDArray[np.int64]
     arrival_unix_s: NDArray[np.float64]
     p_long: NDArray[np.float64]
-    ngrams: list[NDArray[np.int32]] | None
+    ngrams: list[NDArray[np.int32]]
+    surface: NDArray[np.float32]
+    has_words: NDArray[np.bool_]
+    token_cap: NDArray[np.float64]
+    by_model: NDArray[np.bool_]
+    model: NDArray[np.str_]
     feature_names: tuple[str, ...]
+    words_hash: str | None = None
     dropped: dict[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -90,7 +108,8 @@ class Journal:
         """One row a request, without the binary columns."""
         import pandas as pd
 
-        return pd.DataFrame({k: v for k, v in self.columns.items() if k not in ("features", "ngrams")})
+        binary = ("features", "ngrams", "surface")
+        return pd.DataFrame({k: v for k, v in self.columns.items() if k not in binary})
 
     def summary(self) -> dict[str, object]:
         """Counts by outcome, span, and the latencies of finished requests."""
@@ -173,25 +192,46 @@ class Journal:
             else:
                 dropped[reason] = dropped.get(reason, 0) + 1
         rows.sort(key=lambda i: (cols["arrival_unix_s"][i], i))
+        surface_names = json.loads(self.meta.get("surface_names", "[]"))
         features = np.zeros((len(rows), len(names)), dtype=np.float32)
+        surface = np.full((len(rows), len(surface_names)), np.nan, dtype=np.float32)
+        ngrams = [np.empty(0, np.int32) for _ in rows]
+        has_words = np.zeros(len(rows), dtype=np.bool_)
         for row, i in enumerate(rows):
-            vector = np.frombuffer(cols["features"][i], dtype="<f4")
-            if vector.size != len(names):
-                raise DataError(
-                    f"has {vector.size} features, the schema has {len(names)}", source=self.path, row=i
-                )
-            features[row] = vector
-        grams = [cols["ngrams"][i] for i in rows]
-        kept = all(blob is not None for blob in grams) and bool(grams)
+            features[row] = self._numbers("features", i, "<f4", len(names))
+            if surface_names and cols["ngrams"][i] is not None and cols["surface"][i] is not None:
+                surface[row] = self._numbers("surface", i, "<f4", len(surface_names))
+                ngrams[row] = self._numbers("ngrams", i, "<i4", None).astype(np.int32)
+                has_words[row] = True
+        caps = [np.nan if cols["token_cap"][i] is None else cols["token_cap"][i] for i in rows]
         return TrainingSet(
             features=features,
             response_tokens=self._column("response_tokens", rows, np.int64),
             arrival_unix_s=self._column("arrival_unix_s", rows, np.float64),
             p_long=self._column("p_long", rows, np.float64),
-            ngrams=[np.frombuffer(blob, dtype="<i4").astype(np.int32) for blob in grams] if kept else None,
+            ngrams=ngrams,
+            surface=surface,
+            has_words=has_words,
+            token_cap=np.array(caps, dtype=np.float64),
+            by_model=np.array([cols["origin"][i] == "model" for i in rows], dtype=np.bool_),
+            model=np.array([cols["model"][i] for i in rows], dtype=np.str_),
             feature_names=names,
+            words_hash=self.meta.get("words_hash"),
             dropped=dropped,
         )
+
+    def _numbers(self, name: str, i: int, dtype: str, size: int | None) -> NDArray[Any]:
+        """The numbers of a binary cell, or an error that names it."""
+        blob = self.columns[name][i]
+        held = len(blob) // 4
+        if len(blob) % 4 or (size is not None and held != size):
+            raise DataError(
+                f"has {len(blob)} bytes where {'whole numbers of 4' if size is None else 4 * size} belong",
+                source=self.path,
+                row=i,
+                column=name,
+            )
+        return np.frombuffer(blob, dtype=dtype)
 
     def _column(self, name: str, rows: list[int], dtype: Any) -> NDArray[Any]:
         values = self.columns[name]
@@ -208,7 +248,9 @@ def read_journal(path: str | Path) -> Journal:
     """
     connection, meta = open_for_reading(path)
     try:
-        rows = connection.execute(f"SELECT {', '.join(COLUMNS)} FROM requests ORDER BY number").fetchall()
+        held = {row[1] for row in connection.execute("PRAGMA table_info(requests)")}
+        chosen = [f"NULL AS {name}" if name in ADDED and name not in held else name for name in COLUMNS]
+        rows = connection.execute(f"SELECT {', '.join(chosen)} FROM requests ORDER BY number").fetchall()
     finally:
         connection.close()
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}

@@ -12,7 +12,14 @@ from clairvoyant_lab.errors import DataError, ParameterError, StarvedDatasetErro
 from clairvoyant_lab.lengths import LONG_FROM_TOKENS, SHORT_BELOW_TOKENS, classify_lengths
 from clairvoyant_lab.results import summary_html
 
-__all__ = ["RankingEstimate", "bootstrap_ranking", "ranking_accuracy", "short_long_scores"]
+__all__ = [
+    "RankingDifference",
+    "RankingEstimate",
+    "bootstrap_difference",
+    "bootstrap_ranking",
+    "ranking_accuracy",
+    "short_long_scores",
+]
 
 
 def ranking_accuracy(
@@ -171,21 +178,8 @@ def bootstrap_ranking(
     -------
     RankingEstimate
     """
-    if not 0 < level < 1:
-        raise ParameterError("level", level, "give a share in (0, 1), such as 0.95")
-    if n_boot < 1:
-        raise ParameterError("n_boot", n_boot, "give at least 1 resample")
     short, long = short_long_scores(p_long, response_tokens, short_below, long_from)
-    rng = np.random.default_rng(seed)
-    # Ranks once, then each resample is two weight vectors: sum over l of w_l * (weight of shorts below l).
-    order = np.argsort(short, kind="stable")
-    below = np.searchsorted(short[order], long, side="left")
-    values = np.empty(n_boot)
-    for draw in range(n_boot):
-        short_weight = np.bincount(rng.integers(0, short.size, short.size), minlength=short.size)
-        long_weight = np.bincount(rng.integers(0, long.size, long.size), minlength=long.size)
-        cumulative = np.concatenate(([0], np.cumsum(short_weight[order])))
-        values[draw] = (cumulative[below] * long_weight).sum() / (short.size * long.size)
+    values = _resampled([(short, long)], n_boot, level, seed)[0]
     tail = (1 - level) / 2
     low, high = np.quantile(values, [tail, 1 - tail])
     return RankingEstimate(
@@ -198,3 +192,114 @@ def bootstrap_ranking(
         n_boot=n_boot,
         seed=seed,
     )
+
+
+@dataclass(frozen=True)
+class RankingDifference:
+    """How much better one score ranks than another on the same rows.
+
+    Attributes
+    ----------
+    value, low, high : float
+        Ranking accuracy of the one minus that of the other, and the paired percentile interval.
+    level : float
+        Coverage the interval aims at.
+    n_short, n_long : int
+        Rows behind it.
+    n_boot, seed : int
+        How the interval was made.
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    n_short: int
+    n_long: int
+    n_boot: int
+    seed: int
+
+    def summary(self) -> dict[str, float]:
+        """Return the figures by name."""
+        return {
+            "ranking_difference": self.value,
+            "low": self.low,
+            "high": self.high,
+            "level": self.level,
+            "n_short": self.n_short,
+            "n_long": self.n_long,
+        }
+
+    def _repr_html_(self) -> str:
+        return summary_html("Difference of two ranking accuracies (equation 2)", self.summary())
+
+
+def bootstrap_difference(
+    p_long: ArrayLike,
+    p_long_other: ArrayLike,
+    response_tokens: ArrayLike,
+    *,
+    short_below: int = SHORT_BELOW_TOKENS,
+    long_from: int = LONG_FROM_TOKENS,
+    n_boot: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> RankingDifference:
+    """Difference of two ranking accuracies, with an interval that draws the same rows for both.
+
+    Two scores of the same prompts err on the same prompts. Each resample therefore takes one set of Short
+    and Long rows for both; intervals of either alone say far less about their difference.
+
+    Parameters
+    ----------
+    p_long, p_long_other : array_like of shape (n,)
+        The two scores; the difference is the first minus the second.
+    response_tokens, short_below, long_from, n_boot, level, seed
+        As `bootstrap_ranking`.
+
+    Returns
+    -------
+    RankingDifference
+    """
+    pairs = [
+        short_long_scores(score, response_tokens, short_below, long_from) for score in (p_long, p_long_other)
+    ]
+    values = _resampled(pairs, n_boot, level, seed)
+    tail = (1 - level) / 2
+    low, high = np.quantile(values[0] - values[1], [tail, 1 - tail])
+    one, other = (_pair_share(short, long, half=False) for short, long in pairs)
+    return RankingDifference(
+        value=one - other,
+        low=float(low),
+        high=float(high),
+        level=level,
+        n_short=int(pairs[0][0].size),
+        n_long=int(pairs[0][1].size),
+        n_boot=n_boot,
+        seed=seed,
+    )
+
+
+def _resampled(
+    pairs: list[tuple[NDArray[np.float64], NDArray[np.float64]]], n_boot: int, level: float, seed: int
+) -> NDArray[np.float64]:
+    """Ranking accuracies of scores (short, long) of the same rows, shape (scores, n_boot)."""
+    if not 0 < level < 1:
+        raise ParameterError("level", level, "give a share in (0, 1), such as 0.95")
+    if n_boot < 1:
+        raise ParameterError("n_boot", n_boot, "give at least 1 resample")
+    rng = np.random.default_rng(seed)
+    n_short, n_long = pairs[0][0].size, pairs[0][1].size
+    # Ranks once, then each resample is two weight vectors: sum over l of w_l * (weight of shorts below l).
+    ranked = []
+    for short, long in pairs:
+        order = np.argsort(short, kind="stable")
+        ranked.append((order, np.searchsorted(short[order], long, side="left")))
+    values = np.empty((len(pairs), n_boot))
+    for draw in range(n_boot):
+        short_weight = np.bincount(rng.integers(0, n_short, n_short), minlength=n_short)
+        long_weight = np.bincount(rng.integers(0, n_long, n_long), minlength=n_long)
+        for place, (order, below) in enumerate(ranked):
+            cumulative = np.concatenate(([0], np.cumsum(short_weight[order])))
+            values[place, draw] = (cumulative[below] * long_weight).sum() / (n_short * n_long)
+    return values

@@ -31,7 +31,7 @@ from clairvoyant_lab.results import summary_html
 if TYPE_CHECKING:
     from clairvoyant_lab.predictor.export import ExportReport
 
-__all__ = ["RICH_HYPER", "TrainedRich", "margin_of", "softmax_lines", "train_rich"]
+__all__ = ["RICH_HYPER", "TrainedRich", "fit_rich", "margin_of", "softmax_lines", "train_rich"]
 
 RICH_HYPER: Mapping[str, Any] = {
     "n_estimators": 100,
@@ -54,6 +54,8 @@ _TREE_NAMES = (
     "min_child_weight",
 )
 
+_FAINT_SLOPE = 0.01
+
 
 @dataclass(frozen=True)
 class TrainedRich:
@@ -64,8 +66,8 @@ class TrainedRich:
     linear : LinearScores
         Stage one: two scores a prompt.
     trees : xgboost.XGBClassifier or None
-        Stage two: Long against Short, on `RICH_NAMES` and the scores. None where the scores were taken over
-        from another model: a few hundred rows support a weighted sum of two scores, no trees.
+        Stage two: Long against Short, on `RICH_NAMES` and the scores. None for a weighted sum of the two
+        scores instead, which is all that a few hundred rows may support.
     lines : ndarray of float64, shape (3, 2)
         Stage three: probabilities are the softmax of intercept + slope · margin.
     mix, fast_lines : ndarray of float64, shapes (2,) and (3, 2)
@@ -150,6 +152,7 @@ def train_rich(
     short_below: int = SHORT_BELOW_TOKENS,
     long_from: int = LONG_FROM_TOKENS,
     base: LinearScores | None = None,
+    trees: bool | None = None,
     **hyper: Any,
 ) -> TrainedRich:
     """Train the richer predictor on prompts and how long their answers were.
@@ -174,8 +177,10 @@ def train_rich(
         Class bounds in tokens.
     base : LinearScores, optional
         Scores of a model that was trained on much other traffic (`rich_engine.read_linear`), taken over
-        as they are: a few hundred rows of one's own then fit only how the two scores are weighed, and the
-        probabilities.
+        as they are. They must come from other rows than these.
+    trees : bool, optional
+        Whether trees stand on the scores, or a weighted sum of the two, which a few hundred rows can fit.
+        By default trees with scores of one's own, none with those of `base`.
     **hyper
         Settings instead of `RICH_HYPER`.
 
@@ -188,25 +193,53 @@ def train_rich(
     StarvedDatasetError, DataError, ParameterError
         As `train_predictor`.
     """
-    from threadpoolctl import threadpool_limits
-
-    settings = _checked_settings(hyper)
-    if test_fraction is not None and not 0 < test_fraction < 1:
-        raise ParameterError(
-            "test_fraction", test_fraction, "give a share in (0, 1), or None for no held-out rows"
-        )
+    settings = _checked_settings(hyper, test_fraction)
     bounds = (short_below, long_from)
     table = scan_rows(prompts, response_tokens, groups, first_turn, bounds)
+    return _train(table, bounds, seed, test_fraction, base, trees, settings)
+
+
+def fit_rich(
+    table: ScannedRows,
+    *,
+    seed: int = 42,
+    test_fraction: float | None = None,
+    short_below: int = SHORT_BELOW_TOKENS,
+    long_from: int = LONG_FROM_TOKENS,
+    base: LinearScores | None = None,
+    trees: bool | None = None,
+    **hyper: Any,
+) -> TrainedRich:
+    """Train as `train_rich` does, on rows that were scanned before (`rich_rows.rows_from_scan`).
+
+    A proxy's journal holds such rows and no prompt. Parameters and errors are those of `train_rich`.
+    """
+    settings = _checked_settings(hyper, test_fraction)
+    return _train(table, (short_below, long_from), seed, test_fraction, base, trees, settings)
+
+
+def _train(
+    table: ScannedRows,
+    bounds: tuple[int, int],
+    seed: int,
+    test_fraction: float | None,
+    base: LinearScores | None,
+    trees: bool | None,
+    settings: Mapping[str, Any],
+) -> TrainedRich:
+    from threadpoolctl import threadpool_limits
+
+    with_trees = base is None if trees is None else trees
     metrics: dict[str, float] = {"n_train": int(table.opens.sum())}
     # On vectors of this size a second BLAS thread mostly waits: twice the CPU time and no sooner done.
     with threadpool_limits(1, user_api="blas"):
         if test_fraction is not None:
             fit, test = group_split(table.groups, table.classes, test_fraction, seed)
-            trial = _fit(table.take(fit), seed, settings, bounds, metrics, base)
+            trial = _fit(table.take(fit), seed, settings, bounds, metrics, base, with_trees)
             asked = table.take(test[table.opens[test]])
             metrics = class_metrics(trial.from_scan(asked.features, asked.ids), asked.tokens, *bounds)
             metrics["n_train"] = int(table.opens[fit].sum())
-        return _fit(table, seed, settings, bounds, metrics, base)
+        return _fit(table, seed, settings, bounds, metrics, base, with_trees)
 
 
 def _fit(
@@ -215,23 +248,28 @@ def _fit(
     settings: Mapping[str, Any],
     bounds: tuple[int, int],
     metrics: dict[str, float],
-    base: LinearScores | None = None,
+    base: LinearScores | None,
+    with_trees: bool,
 ) -> TrainedRich:
     one = fit_stage_one(table, seed, settings, base)
     mix = _fit_mix(one.scores, one.classes)
-    fast_lines = _fit_lines(one.scores @ mix, one.classes)
-    # The lines are fitted on margins of trees that did not see the row, as the scores were.
-    unseen = np.empty(one.classes.size, np.float32)
-    for k in range(N_FOLDS if base is None else 0):
-        rest = one.fold == k
-        trees = _fit_margin(one.rows[~rest], one.classes[~rest], seed, settings)
-        unseen[rest] = margin_of(trees, one.rows[rest])
+    lines = fast_lines = _fit_lines(one.scores @ mix, one.classes)
+    trees = None
+    if with_trees:
+        trees = _fit_margin(one.rows, one.classes, seed, settings)
+        # The lines are fitted on margins of trees that did not see the row, as the scores were.
+        unseen = np.empty(one.classes.size, np.float32)
+        for k in range(N_FOLDS):
+            rest = one.fold == k
+            apart = _fit_margin(one.rows[~rest], one.classes[~rest], seed, settings)
+            unseen[rest] = margin_of(apart, one.rows[rest])
+        lines = _fit_lines(unseen, one.classes)
     means = [float(one.tokens[one.classes == k].mean()) for k in range(3)]
     first = np.flatnonzero(table.opens)
     return TrainedRich(
         linear=one.linear,
-        trees=None if base is not None else _fit_margin(one.rows, one.classes, seed, settings),
-        lines=fast_lines if base is not None else _fit_lines(unseen, one.classes),
+        trees=trees,
+        lines=lines,
         mix=mix,
         fast_lines=fast_lines,
         metrics=dict(metrics),
@@ -291,10 +329,21 @@ def _fit_lines(margin: NDArray[Any], classes: NDArray[np.int8]) -> NDArray[np.fl
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(max_iter=1000).fit(margin[:, None].astype(np.float64), classes)
-    return np.round(np.column_stack([model.intercept_, model.coef_[:, 0]]), 6)
+    lines = np.column_stack([model.intercept_, model.coef_[:, 0]])
+    if lines[2, 1] <= lines[0, 1]:
+        # Margins of unseen rows can run the wrong way where few rows are long: what one part has more of,
+        # the rest has less of. The model then knows little, but not the opposite: the classes' shares, in
+        # the margin's order.
+        shares = np.bincount(classes, minlength=3) / classes.size
+        lines = np.column_stack([np.log(shares), [-_FAINT_SLOPE, 0.0, _FAINT_SLOPE]])
+    return np.round(lines, 6)
 
 
-def _checked_settings(hyper: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_settings(hyper: Mapping[str, Any], test_fraction: float | None) -> dict[str, Any]:
+    if test_fraction is not None and not 0 < test_fraction < 1:
+        raise ParameterError(
+            "test_fraction", test_fraction, "give a share in (0, 1), or None for no held-out rows"
+        )
     for name, value in hyper.items():
         if name not in RICH_HYPER:
             raise unknown_name("hyper", name, RICH_HYPER)

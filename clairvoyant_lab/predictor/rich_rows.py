@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clairvoyant_lab.errors import DataError
-from clairvoyant_lab.lengths import check_bounds, classify_lengths
+from clairvoyant_lab.errors import DataError, StarvedDatasetError
+from clairvoyant_lab.lengths import LengthClass, check_bounds, classify_lengths
 from clairvoyant_lab.predictor.linear import LinearScores, bag_of_ids, fit_linear, out_of_fold_scores
-from clairvoyant_lab.predictor.ngrams import scan_many
+from clairvoyant_lab.predictor.ngrams import N_BUCKETS, RICH_NAMES, scan_many
 from clairvoyant_lab.predictor.splits import group_folds
-from clairvoyant_lab.predictor.training import checked_tokens, refuse_starved
+from clairvoyant_lab.predictor.training import checked_rows, checked_tokens, refuse_starved
 
-__all__ = ["N_FOLDS", "ScannedRows", "StageOne", "fit_stage_one", "scan_rows"]
+__all__ = ["N_FOLDS", "ScannedRows", "StageOne", "fit_stage_one", "rows_from_scan", "scan_rows"]
 
 N_FOLDS = 5
 """Folds of whole conversations for scores and margins of rows a fit did not see."""
@@ -87,17 +87,67 @@ def scan_rows(
     DataError
         If lengths are not finite, or shapes disagree.
     """
+    labels = _checked_labels(len(prompts), response_tokens, groups, first_turn, bounds)
+    features, ids = scan_many(prompts)
+    return ScannedRows(features, ids, *labels)
+
+
+def rows_from_scan(
+    features: ArrayLike,
+    ids: Sequence[NDArray[np.int32]],
+    response_tokens: ArrayLike,
+    groups: ArrayLike | None,
+    first_turn: ArrayLike | None,
+    bounds: tuple[int, int],
+) -> ScannedRows:
+    """Check a training set whose prompts were scanned before, and are no longer there.
+
+    Parameters
+    ----------
+    features : array_like of shape (n, 33)
+        `RICH_NAMES`.
+    ids : sequence of ndarray of int32
+        Hashed n-grams of each prompt, each once.
+    response_tokens, first_turn, bounds
+        As `scan_rows`.
+    groups : array_like of shape (n,), optional
+        As `scan_rows`; rows with the same ids, the same prompt asked again, are one group by default.
+
+    Raises
+    ------
+    StarvedDatasetError, DataError
+        As `scan_rows`; also for an id that no scan gives.
+    """
+    rows = checked_rows(features, len(RICH_NAMES))
+    if len(ids) != len(rows):
+        raise DataError(f"there are ids of {len(ids)} rows and features of {len(rows)}")
+    for number, row in enumerate(ids):
+        if row.size and not (int(row.min()) >= 0 and int(row.max()) < N_BUCKETS):
+            raise DataError(f"an id is outside 0 to {N_BUCKETS - 1}", row=number, column="ids")
+    if groups is None:
+        seen: dict[bytes, int] = {}
+        groups = [seen.setdefault(row.tobytes(), len(seen)) for row in ids]
+    labels = _checked_labels(len(rows), response_tokens, groups, first_turn, bounds)
+    return ScannedRows(rows, list(ids), *labels)
+
+
+def _checked_labels(
+    n: int,
+    response_tokens: ArrayLike,
+    groups: ArrayLike | None,
+    first_turn: ArrayLike | None,
+    bounds: tuple[int, int],
+) -> tuple[NDArray[np.float64], NDArray[np.int8], NDArray[np.int64], NDArray[np.bool_]]:
     check_bounds(*bounds)
-    tokens = checked_tokens(response_tokens, len(prompts))
+    tokens = checked_tokens(response_tokens, n)
     classes = classify_lengths(tokens, *bounds)
-    own = np.arange(len(prompts)) if groups is None else np.asarray(groups)
-    opens = np.ones(len(prompts), bool) if first_turn is None else np.asarray(first_turn, dtype=bool)
+    own = np.arange(n) if groups is None else np.asarray(groups)
+    opens = np.ones(n, bool) if first_turn is None else np.asarray(first_turn, dtype=bool)
     for name, column in (("groups", own), ("first_turn", opens)):
         if column.shape != tokens.shape:
-            raise DataError(f"{name} has shape {column.shape}; there are {len(prompts)} prompts")
+            raise DataError(f"{name} has shape {column.shape}; there are {n} prompts")
     refuse_starved(classes[opens], *bounds)
-    features, ids = scan_many(prompts)
-    return ScannedRows(features, ids, tokens, classes, np.unique(own, return_inverse=True)[1], opens)
+    return tokens, classes, np.unique(own, return_inverse=True)[1], opens
 
 
 @dataclass(frozen=True)
@@ -135,6 +185,7 @@ def fit_stage_one(
     weights = np.where(table.opens, 1.0, settings["follow_up_weight"])
     stage = {"regularisation": settings["regularisation"], "seed": seed}
     fold = group_folds(table.groups, table.classes, N_FOLDS, seed)
+    _refuse_lonely(table, fold)
     if base is not None:
         linear, unseen = base, base.scores(table.ids)
     else:
@@ -150,3 +201,15 @@ def fit_stage_one(
         tokens=table.tokens[first],
         fold=fold[first],
     )
+
+
+def _refuse_lonely(table: ScannedRows, fold: NDArray[np.int64]) -> None:
+    """Refuse rows in which all of a class lie in one fold: what is left to learn from would lack it."""
+    for k in range(N_FOLDS):
+        rest = table.classes[table.opens & (fold != k)]
+        for length_class in LengthClass:
+            if not np.any(rest == length_class):
+                raise StarvedDatasetError(
+                    f"all {length_class.label} rows come from one conversation or prompt, or nearly so; "
+                    f"training needs at least {N_FOLDS} different ones of each class"
+                )

@@ -31,7 +31,7 @@ class Job:
     outcome: str = "gone_queued"
     status: int = 499
     first_token_at_s: float | None = None
-    features: tuple[bytes, bytes | None] | None = None
+    features: tuple[bytes, bytes | None, bytes | None] | None = None
 
     def headers(self, now_s: float) -> dict[str, str]:
         """Our response headers of a dispatched request."""

@@ -6,6 +6,8 @@ import asyncio
 import logging
 from typing import Any
 
+import numpy as np
+
 from clairvoyant_lab.journal import JournalRow, JournalSchema, JournalWriter
 from clairvoyant_lab.lengths import LONG_FROM_TOKENS, SHORT_BELOW_TOKENS
 from clairvoyant_lab.prompts.schema import FEATURE_NAMES, SCHEMA_HASH, SCHEMA_NAME
@@ -20,9 +22,20 @@ __all__ = ["Recorder", "journal_schema"]
 log = logging.getLogger("clairvoyant_lab.proxy")
 
 
-def journal_schema() -> JournalSchema:
-    """The schema that this version writes."""
-    return JournalSchema(SCHEMA_NAME, SCHEMA_HASH, FEATURE_NAMES, SHORT_BELOW_TOKENS, LONG_FROM_TOKENS)
+Kept = tuple[bytes, bytes | None, bytes | None]
+"""Features, n-gram ids, surface counts, as the journal stores them."""
+
+
+def journal_schema(*, ngrams: bool = False) -> JournalSchema:
+    """The schema that this version writes; with `ngrams` also that of the n-grams and surface counts."""
+    words: dict[str, Any] = {}
+    if ngrams:
+        from clairvoyant_lab.predictor.ngrams import RICH_HASH, SHAPE_NAMES
+
+        words = {"words_hash": RICH_HASH, "surface_names": SHAPE_NAMES}
+    return JournalSchema(
+        SCHEMA_NAME, SCHEMA_HASH, FEATURE_NAMES, SHORT_BELOW_TOKENS, LONG_FROM_TOKENS, **words
+    )
 
 
 class Recorder:
@@ -52,7 +65,10 @@ class Recorder:
         def failed(reason: str) -> None:  # called from the writer's thread
             loop.call_soon_threadsafe(self._events.publish, "journal", {"state": "stopped", "reason": reason})
 
-        self._writer = JournalWriter(self._path, journal_schema(), on_failure=failed)
+        schema = journal_schema(ngrams=self._ngrams)
+        self._writer = JournalWriter(self._path, schema, on_failure=failed)
+        if self._ngrams:
+            _words_of("")  # compiled parts are loaded now, not with the first request
 
     def close(self) -> None:
         """Write what is pending; blocks for the disk."""
@@ -72,12 +88,14 @@ class Recorder:
             "reason": writer.failure,
         }
 
-    def features(self, ask: Ask, forecast: Forecast, variant: str) -> tuple[bytes, bytes | None] | None:
-        """The feature vector of a prompt, and n-gram ids on request; None without a journal or a prompt.
+    def features(self, ask: Ask, forecast: Forecast, variant: str) -> Kept | None:
+        """What is kept of a prompt: its feature vector, and on request n-gram ids and surface counts.
 
-        The journal's schema is the paper's; a model that looks at another variant saw other features.
+        None without a journal or a prompt, and where several answers were asked for: the tokens of all of
+        them would teach that one answer is long. The journal's schema is the paper's; a model that looks at
+        another variant saw other features.
         """
-        if self._writer is None or ask.kind != "generation":
+        if self._writer is None or ask.kind != "generation" or ask.answers != 1:
             return None
         try:
             vector = forecast.features if variant == "paper" else None
@@ -85,12 +103,12 @@ class Recorder:
                 from clairvoyant_lab.prompts import extract_features
 
                 vector = extract_features(ask.prompt)
-            return vector.astype("<f4").tobytes(), self._ids(ask.prompt) if self._ngrams else None
+            return vector.astype("<f4").tobytes(), *(_words_of(ask.prompt) if self._ngrams else (None, None))
         except Exception as error:  # features are for later; the request is for now
             log.warning("features could not be taken (%s)", type(error).__name__)
             return None
 
-    def keep(self, record: Finished, features: tuple[bytes, bytes | None] | None) -> None:
+    def keep(self, record: Finished, features: Kept | None) -> None:
         """Hand a finished request to the journal."""
         if self._writer is None:
             return
@@ -122,11 +140,22 @@ class Recorder:
                 stream=int(record.stream),
                 features=None if features is None else features[0],
                 ngrams=None if features is None else features[1],
+                surface=None if features is None else features[2],
             )
         )
 
-    def _ids(self, prompt: str) -> bytes:
-        from clairvoyant_lab.predictor.ngrams import scan_many
 
-        _, ids = scan_many([prompt])
-        return ids[0].astype("<i4").tobytes()
+def _words_of(prompt: str) -> tuple[bytes, bytes]:
+    """N-gram ids and surface counts of a prompt.
+
+    Two of the counts are numbers that stand in the prompt. They are kept to two digits (482,913 as 480,000):
+    enough for trees to tell 50 words from 2,000, too little for a code or a sum of money.
+    """
+    from clairvoyant_lab.predictor.ngrams import SHAPE_NAMES, scan_prompt
+
+    surface = np.empty(len(SHAPE_NAMES), np.float32)
+    ids = scan_prompt(prompt, surface, 0)
+    for name in ("largest_number", "last_number"):
+        place = SHAPE_NAMES.index(name)
+        surface[place] = float(f"{surface[place]:.1e}")
+    return ids.astype("<i4").tobytes(), surface.astype("<f4").tobytes()
