@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from clairvoyant_lab.errors import ParameterError
 from clairvoyant_lab.figures import theme
@@ -31,10 +31,14 @@ __all__ = [
 ]
 
 LIMIT_COLOUR = "#b91c1c"
+_LABEL_ROOM = 0.035  # share of each axis that a point's label takes
+_MOST_NUMBERED = 60  # jobs: with more, numbers in the bars would be dust
 
 
 def schedule_chart(run: BatchRun, *, most_jobs: int = 400, title: str | None = None) -> Figure:
     """Draw a schedule as bars in slots; colour is the job's length, a line marks the first unfair step.
+
+    A number in a bar is the job's, counted from 0.
 
     Parameters
     ----------
@@ -62,6 +66,7 @@ def schedule_chart(run: BatchRun, *, most_jobs: int = 400, title: str | None = N
         y_title="slot",
         height=int(min(160 + 26 * run.batch_size, 640)),
         bargap=0.12,
+        uniformtext={"minsize": 9, "mode": "hide"},  # a bar too short for its number goes without
     )
     figure.add_trace(
         go.Bar(
@@ -76,6 +81,10 @@ def schedule_chart(run: BatchRun, *, most_jobs: int = 400, title: str | None = N
                 "showscale": run.batch_size >= 4,  # a scale needs some height
                 "line": {"width": 0.5, "color": "white"},
             },
+            text=order if order.size <= _MOST_NUMBERED else None,
+            textposition="inside",
+            insidetextanchor="middle",
+            textangle=0,
             customdata=np.stack([order, run.start_steps[order], run.finish_steps[order]], axis=1),
             hovertemplate="job %{customdata[0]}: %{x} tokens, steps %{customdata[1]} to %{customdata[2]}"
             "<extra></extra>",
@@ -117,7 +126,7 @@ def gap_chart(runs: Mapping[str, BatchRun], alpha: int | None = None) -> Figure:
         figure.add_scatter(
             x=times,
             y=gaps,
-            name=label,
+            name=theme.run_label(label),
             mode="lines",
             line={**theme.policy_line(run.policy.name, width=1.8), "shape": "hv"},
             hovertemplate=f"{label}: gap %{{y}} at step %{{x}}<extra></extra>",
@@ -160,7 +169,7 @@ def cost_bars(frame: pd.DataFrame, *, title: str = "Cost by policy") -> Figure:
     parts = {"intrinsic": "intrinsic τQ", "time": "time cT", "externality": "externality τE"}
     for column, label in parts.items():
         figure.add_bar(
-            x=frame["policy"],
+            x=[theme.run_label(str(policy)) for policy in frame["policy"]],
             y=frame[column],
             name=label,
             marker_color=theme.COST_COLOURS[column],
@@ -179,11 +188,24 @@ def profit_frontier(frame: pd.DataFrame) -> Figure:
         Columns policy (name), alpha (missing for those without), throughput, profit.
     """
     figure = theme.new_figure(
-        title="Profit and throughput", x_title="throughput (tokens a step)", y_title="profit (money)"
+        title="Profit and throughput (numbers: α in tokens)",
+        x_title="throughput (tokens a step)",
+        y_title="profit (money)",
     )
+    places = frame[["throughput", "profit"]].to_numpy(dtype=np.float64)
+    spans = np.maximum(np.ptp(places, axis=0), 1e-12)
+    labelled: list[NDArray[np.float64]] = []
     for name, rows in frame.groupby("policy", sort=False):
         policy = str(name)
         many = len(rows) > 1
+        texts = []
+        for alpha, *place in rows[["alpha", "throughput", "profit"]].itertuples(index=False):
+            # of points that lie close together only the first gets its number; hovering gives all
+            there = np.asarray(place, dtype=np.float64) / spans
+            free = all(np.any(np.abs(there - other) > _LABEL_ROOM) for other in labelled)
+            texts.append(f"{alpha:.0f}" if free else "")
+            if free:
+                labelled.append(there)
         figure.add_scatter(
             x=rows["throughput"],
             y=rows["profit"],
@@ -191,10 +213,11 @@ def profit_frontier(frame: pd.DataFrame) -> Figure:
             name=theme.policy_label(policy),
             line=theme.policy_line(policy),
             marker={"size": 9 if many else 13, "symbol": "circle" if many else "diamond"},
-            text=[f"{alpha:.0f}" for alpha in rows["alpha"]] if many else None,
+            text=texts if many else None,
             textposition="top center",
             textfont={"size": 10},
-            hovertemplate="%{text} throughput %{x:.2f}, profit %{y:.2f}<extra>"
+            customdata=[f"α = {alpha:.0f}, " if many else "" for alpha in rows["alpha"]],
+            hovertemplate="%{customdata}throughput %{x:.2f}, profit %{y:.2f}<extra>"
             + theme.policy_label(policy)
             + "</extra>",
         )
@@ -235,7 +258,7 @@ def profit_over_step_cost(
         figure.add_scatter(
             x=costs,
             y=difference,
-            name=label,
+            name=theme.run_label(label),
             mode="lines",
             line={
                 "color": colours[k],
@@ -246,7 +269,12 @@ def profit_over_step_cost(
     figure.add_hline(y=0, line={"color": "#111111", "width": 1})
     if marked is not None:
         figure.add_vline(
-            x=marked, line={"color": LIMIT_COLOUR, "dash": "dash"}, annotation={"text": f"c = {marked:g}"}
+            x=marked,
+            line={"color": LIMIT_COLOUR, "dash": "dash"},
+            annotation={
+                "text": f"c = {marked:g}",
+                "xshift": 4,
+            },
         )
     return figure
 
@@ -337,12 +365,17 @@ def length_histogram(lengths: ArrayLike, *, bins: int = 40, title: str = "Length
     counts, edges = np.histogram(own, bins=bins)
     figure = theme.new_figure(title=title, x_title="length (tokens)", y_title="requests", bargap=0.02)
     figure.add_bar(x=(edges[:-1] + edges[1:]) / 2, y=counts, marker_color="#61b6e9", showlegend=False)
-    for value, text, shift in ((float(own.mean()), "mean", 0), (float(np.median(own)), "median", 16)):
-        figure.add_vline(
-            x=value,
-            line={"color": "#1f2937", "dash": "dash"},
-            annotation={"text": f"{text} {value:.0f}", "yshift": -shift},
-        )
+    mean, median = float(own.mean()), float(np.median(own))
+    # each label on the side away from the other line
+    for value, text, side in (
+        (mean, "mean", "left" if mean >= median else "right"),
+        (median, "median", "right" if mean >= median else "left"),
+    ):
+        figure.add_vline(x=value, line={"color": "#1f2937", "dash": "dash"})
+        figure.add_annotation(
+            x=value, y=1.0, yref="paper", yanchor="bottom", xanchor=side, showarrow=False,
+            text=f"{text} {value:.0f}",
+        )  # fmt: skip
     figure.update_yaxes(rangemode="tozero")
     return figure
 
@@ -351,7 +384,7 @@ def calibration_chart(advice: AlphaAdvice) -> Figure:
     """Schedule-dependent cost over alpha, what meets the targets, and the choice."""
     table = advice.table
     figure = theme.new_figure(
-        title=f"Calibrating α for {theme.policy_label(advice.policy)}",
+        title=f"Calibrating α for {theme.policy_label(advice.policy)} (pale: a target is missed)",
         x_title="α (tokens)",
         y_title="cost that depends on the schedule (money)",
         barmode="stack",

@@ -87,8 +87,10 @@ def optimum_chart(frame: pd.DataFrame) -> Figure:
             name=theme.policy_label(str(name)),
             line={**theme.policy_line(str(name)), "shape": "hv"},
         )
-    figure.update_yaxes(range=[0, 102])
-    figure.update_xaxes(rangemode="tozero")
+    # a policy that is always optimal stands on the axis: leave room, so that it is seen
+    farthest = 100 * float(frame["ratio"].max() - 1)
+    figure.update_yaxes(range=[0, 103])
+    figure.update_xaxes(range=[-0.02 * max(farthest, 1.0), 1.03 * max(farthest, 1.0)])
     return figure
 
 
@@ -101,10 +103,10 @@ def matching_chart(frame: pd.DataFrame) -> Figure:
         Columns pending, unmatched (share), bound (share).
     """
     figure = theme.new_figure(
-        title="A larger pool fills like batches",
-        x_title="waiting jobs N (log scale)",
-        y_title="left over (%)",
-        xaxis_type="log",
+        title="The larger the pool, the fewer jobs are left over",
+        x_title="waiting jobs N",
+        y_title="jobs outside full batches (%)",
+        xaxis={"type": "log", **theme.log_ticks(frame["pending"].min(), frame["pending"].max())},
     )
     figure.add_scatter(
         x=frame["pending"],
@@ -140,7 +142,7 @@ def latency_curve(runs: Mapping[str, TimedRun]) -> Figure:
             x=np.quantile(timed.latency_s, quantiles),
             y=100 * quantiles,
             mode="lines",
-            name=label,
+            name=theme.run_label(label),
             line=theme.policy_line(timed.run.policy.name),
         )
     figure.update_yaxes(range=[0, 101])

@@ -166,7 +166,13 @@ def long_rows(reports: Sequence[Starvation] | Mapping[str, Starvation], title: s
         y=list(named),
         mode="markers+text",
         text=[f"{count:,}" for count in rows],
-        textposition="middle right",
+        # beside the point, on the side where no line crosses it
+        textposition=[
+            "middle left"
+            if any(count < least < 1.7 * count for least, _ in VERDICTS.values())
+            else "middle right"
+            for count in rows
+        ],
         marker={"size": 12, "color": [theme.class_colour(report.rarest) for report in named.values()]},
         customdata=[[report.verdict, report.rarest.label] for report in named.values()],
         hovertemplate="%{y}: %{text} %{customdata[1]} rows, %{customdata[0]}<extra></extra>",

@@ -15,6 +15,7 @@ from clairvoyant_lab.predictor.explain import Explanation
 from clairvoyant_lab.predictor.intervals import Coverage
 from clairvoyant_lab.predictor.metrics import Calibration
 from clairvoyant_lab.predictor.ranking import RankingEstimate
+from clairvoyant_lab.results import counted
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -33,6 +34,7 @@ __all__ = [
 _LONG, _SHORT = theme.CLASS_COLOURS["Long"], theme.CLASS_COLOURS["Short"]
 _OURS = "#1f6f8b"
 _PAPER = "#6b7280"
+_BINS = 20
 
 
 def ranking_intervals(
@@ -69,7 +71,8 @@ def ranking_intervals(
             error_x={"type": "data", "array": high - value, "arrayminus": value - low, "thickness": 2},
             text=[f"{number:.1f}" for number in value],
             textposition="top center",
-            name="ours",
+            cliponaxis=False,
+            name="ours, 95 % interval",
             hovertemplate="%{y}: %{x:.2f} %<extra></extra>",
         )
     )
@@ -86,7 +89,7 @@ def ranking_intervals(
             )
         )
     figure.add_vline(x=50, line={"dash": "dot", "color": _PAPER}, annotation_text="chance")
-    figure.update_yaxes(autorange="reversed", title=None, automargin=True)
+    figure.update_yaxes(range=[len(names) - 0.5, -0.8], title=None, automargin=True)
     figure.update_xaxes(range=[min(45.0, float(low.min()) - 3), 100])
     return figure
 
@@ -104,7 +107,7 @@ def calibration_curve(curves: Mapping[str, Calibration], title: str = "Is P(Long
             y=[0, 1],
             mode="lines",
             line={"dash": "dot", "color": _PAPER},
-            name="calibrated",
+            name="as it says",
             hoverinfo="skip",
         )
     )
@@ -119,7 +122,7 @@ def calibration_curve(curves: Mapping[str, Calibration], title: str = "Is P(Long
                 line={"color": colour},
                 marker={"size": 6 + 2.5 * np.log10(curve.count[filled]), "color": colour},
                 customdata=curve.count[filled],
-                name=f"{name} (error {curve.error:.3f})",
+                name=f"{name} (mean error {curve.error:.3f})",
                 hovertemplate="predicted %{x:.2f}, observed %{y:.2f}, %{customdata} rows<extra></extra>",
             )
         )
@@ -136,22 +139,26 @@ def class_separation(
 
     scores = np.asarray(p_long, dtype=np.float64)
     classes = classify_lengths(response_tokens)
-    figure = theme.new_figure(title=title, x_title="P(Long)", y_title="share of the class's rows", height=380)
+    figure = theme.new_figure(
+        title=title, x_title="P(Long)", y_title="share of the class's rows (%)", height=380
+    )
+    edges = np.linspace(0.0, max(1.0 / _BINS, float(scores.max())), _BINS + 1)
     for length_class in LengthClass:
         rows = scores[classes == length_class]
         if not rows.size:
             continue
+        share = 100 * np.histogram(rows, edges)[0] / rows.size
+        # outlines: three filled histograms on top of each other mix their colours
         figure.add_trace(
-            go.Histogram(
-                x=rows,
-                xbins={"start": 0, "end": 1, "size": 0.025},
-                histnorm="probability",
-                marker={"color": theme.class_colour(length_class)},
-                opacity=0.6,
-                name=f"{length_class.label} ({rows.size:,} rows)",
+            go.Scatter(
+                x=edges,
+                y=np.append(share, share[-1]),
+                mode="lines",
+                line={"color": theme.class_colour(length_class), "width": 2.5, "shape": "hv"},
+                name=f"{length_class.label} ({counted(rows.size, 'row')})",
+                hovertemplate="P(Long) from %{x:.2f}: %{y:.1f} %<extra></extra>",
             )
         )
-    figure.update_layout(barmode="overlay")
     figure.update_yaxes(rangemode="tozero")
     return figure
 
@@ -160,7 +167,9 @@ def ablation_bars(studies: Sequence[Study], title: str = "What removing a featur
     """Change of ranking accuracy when a group of features is removed, mean over seeds with its range."""
     import plotly.graph_objects as go
 
-    figure = theme.new_figure(title=title, x_title="change of ranking accuracy (pp)", height=440)
+    figure = theme.new_figure(
+        title=title, x_title="change of ranking accuracy (percentage points)", height=440
+    )
     for study, colour in zip(studies, (_OURS, "#b5651d", _LONG), strict=False):
         frame = study.frame[study.frame["removed"] != "nothing"]
         grouped = frame.groupby("removed", sort=False)["delta_pp"]
@@ -176,6 +185,7 @@ def ablation_bars(studies: Sequence[Study], title: str = "What removing a featur
                     "array": (high - mean).to_numpy(),
                     "arrayminus": (mean - low).to_numpy(),
                     "color": _PAPER,
+                    "visible": bool((high > low).any()),
                 },
                 name=study.title.split(":")[0],
                 hovertemplate="%{y}: %{x:+.2f} pp<extra></extra>",
@@ -223,7 +233,9 @@ def coverage_by_class(coverage: Coverage, title: str = "How often the interval h
     """Coverage over all rows and by true class, beside the nominal level."""
     import plotly.graph_objects as go
 
-    names = [f"{name}<br>{count:,} rows" for name, count in zip(coverage.groups, coverage.n, strict=True)]
+    names = [
+        f"{name}<br>{counted(count, 'row')}" for name, count in zip(coverage.groups, coverage.n, strict=True)
+    ]
     figure = theme.new_figure(title=title, y_title="share of rows (%)", height=400)
     for label, values, colour in (
         ("inside the interval", coverage.both, _OURS),
@@ -241,8 +253,9 @@ def coverage_by_class(coverage: Coverage, title: str = "How often the interval h
         )
     figure.add_hline(
         y=100 * coverage.level,
-        line={"dash": "dot", "color": _PAPER},
-        annotation_text=f"nominal {100 * coverage.level:.0f} %",
+        line={"dash": "dot", "color": "#111111", "width": 2},
+        name=f"nominal {100 * coverage.level:.0f} %",
+        showlegend=True,
     )
     figure.update_yaxes(range=[0, 105])
     figure.update_layout(barmode="group")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from clairvoyant_lab.errors import ParameterError
 from clairvoyant_lab.figures import theme
 from clairvoyant_lab.lengths import LengthClass
+from clairvoyant_lab.results import counted
 from clairvoyant_lab.simulation.replicates import Percentiles, mean_interval
 from clairvoyant_lab.simulation.serial import SerialRun
 
@@ -56,8 +57,8 @@ def timeline(
     """
     named = _named(runs)
     figure = theme.new_figure(
-        title=title or f"Who runs when (first {first} requests)",
-        x_title="time (s)",
+        title=title or f"Who runs when (first {counted(first, 'request')})",
+        x_title="time (s); thin lines wait, thick bars run",
         height=130 + 190 * len(named),
     )
     labels: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +18,9 @@ __all__ = ["bench_bars", "cut_against_load", "frontier_chart", "p50_against_tau"
 
 # promotion rules are not policies: three colours of the palette that no serial default uses beside them
 _RULES = {
-    "oldest": ("oldest (section 3.4)", "#0072b2", "circle"),
-    "shortest": ("shortest", "#e29a30", "square"),
-    "long_only": ("long_only", "#7b1e3a", "diamond"),
+    "oldest": ("oldest first (section 3.4)", "#0072b2", "circle"),
+    "shortest": ("smallest key first", "#e29a30", "square"),
+    "long_only": ("only predicted long", "#7b1e3a", "diamond"),
 }
 _SPREADS = ("#61b6e9", "#0072b2", "#001751")
 
@@ -98,7 +99,7 @@ def p50_against_tau(frame: pd.DataFrame, title: str | None = None) -> Figure:
         title_text=title or "Short P50 by starvation timeout and spread",
     )  # fmt: skip
     figure.update_yaxes(rangemode="tozero")
-    figure.update_yaxes(title_text="short P50 sojourn (s)", col=1)
+    figure.update_yaxes(title_text="short P50, arrival to last token (s)", col=1)
     return figure
 
 
@@ -142,8 +143,8 @@ def bench_bars(report: BenchReport, q: float = 50.0, title: str | None = None) -
     how = {"simulate": "simulated", "emulate": "emulated"}.get(report.mode, report.mode)
     kinds = {"burst": "burst", "poisson": "Poisson arrivals", "replay": "replay"}
     figure = theme.new_figure(
-        title=title or f"P{q:g} time to completion, {report.profile}, {kinds[report.kind]} ({how})",
-        y_title="time (s)",
+        title=title or _wrapped(f"P{q:g} time to completion, {report.profile}, {kinds[report.kind]} ({how})"),
+        y_title="time from arrival to last token (s)",
         barmode="group",
         yaxis_rangemode="tozero",
         height=380,
@@ -159,12 +160,18 @@ def bench_bars(report: BenchReport, q: float = 50.0, title: str | None = None) -
             error_y={
                 "type": "data", "thickness": 1.2,
                 "array": [float(v.std(ddof=1)) if v.size > 1 else 0.0 for v in values],
+                "visible": any(v.size > 1 for v in values),
             },
             name=theme.policy_label(name) + policy[len(name):],
             marker_color=theme.policy_colour(plain),
             hovertemplate=f"{policy}<br>%{{x}}: %{{y:.1f}} s<extra></extra>",
         )  # fmt: skip
     return figure
+
+
+def _wrapped(title: str, most: int = 72) -> str:
+    """Break a title that would run under the tool bar; a service model may name itself at length."""
+    return "<br>".join(textwrap.wrap(title, most))
 
 
 def waits_against_load(simulated: pd.DataFrame, theory: pd.DataFrame, title: str | None = None) -> Figure:

@@ -47,8 +47,8 @@ def tau_effect(fcfs: Percentiles, guarded: Percentiles, unguarded: Percentiles) 
     figure = theme.new_figure(
         title="Time from arrival to last token",
         x_title="time in system (s)",
-        xaxis_type="log",
-        xaxis_dtick="D2",
+        # fixed, so that a panel's ticks don't change while it is dragged
+        xaxis={"type": "log", **theme.log_ticks(1e-2, 1e5)},
         height=400,
     )
     traces = []

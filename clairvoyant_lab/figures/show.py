@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from clairvoyant_lab.errors import ParameterError
 
 if TYPE_CHECKING:
-    from pandas.io.formats.style import Styler
+    import pandas as pd
     from plotly.graph_objects import Figure
 
 __all__ = ["PLOTLY_SCRIPT", "Live", "compact_json", "figure_html", "is_live", "show", "show_table"]
@@ -132,19 +132,27 @@ def show(figure: Figure | Live, *, main: bool = False, live: bool | None = None)
     )
 
 
-def show_table(table: Styler) -> None:
-    """Display a styled table the same way in every run.
+def show_table(table: pd.DataFrame, caption: str = "") -> None:
+    """Display a frame for people: what doesn't exist as n/a, whole numbers without a point, yes and no.
 
     Parameters
     ----------
-    table : pandas.io.formats.style.Styler
-        `frame.style` with its formats. Pandas would name its parts at random and print its address; here the
-        name comes from the content.
+    table : DataFrame
+        A copy of its cells is formatted (`results.frame_html`); the frame keeps its numbers. Round it to
+        show fewer digits.
+    caption : str
+        Stands above the table.
     """
-    from IPython.display import HTML, display
+    from IPython.display import publish_display_data
 
-    content = table.to_html(table_uuid="table")
-    display(HTML(table.to_html(table_uuid=hashlib.sha256(content.encode()).hexdigest()[:10])))
+    from clairvoyant_lab.results import MISSING, frame_html
+
+    publish_display_data(
+        data={
+            "text/html": frame_html(table, caption),
+            "text/plain": table.to_string(na_rep=MISSING),
+        }
+    )
 
 
 def compact_json(figure: Figure) -> str:

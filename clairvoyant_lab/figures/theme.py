@@ -17,6 +17,8 @@ and tested: any two classes are `MIN_CLASS_DISTANCE` apart, any two policies of 
 from __future__ import annotations
 
 import functools
+import math
+import re
 import zlib
 from typing import TYPE_CHECKING, Any
 
@@ -38,11 +40,13 @@ __all__ = [
     "SEQUENTIAL",
     "SERIAL_POLICIES",
     "class_colour",
+    "log_ticks",
     "new_figure",
     "policy_colour",
     "policy_dash",
     "policy_label",
     "policy_line",
+    "run_label",
     "template",
     "template_name",
 ]
@@ -183,6 +187,27 @@ def policy_dash(name: str) -> str:
 def policy_label(name: str) -> str:
     """Return a policy's name as figures and tables write it."""
     return POLICY_LABELS.get(name, name)
+
+
+def run_label(label: str) -> str:
+    """Return a run's label with its policy as figures write it: `isjl(100)` is `ISJL(100)`."""
+    name = re.split(r"[(,]", label, maxsplit=1)[0]
+    return policy_label(name) + label[len(name) :]
+
+
+def log_ticks(least: float, most: float) -> dict[str, Any]:
+    """Return ticks at 1, 2 and 5 times each power of ten, written out, for a logarithmic axis.
+
+    Plotly's own would write a lone 2 for 20 and for 200.
+
+    Parameters
+    ----------
+    least, most : float
+        Ends of what is drawn, both positive; a decade more is given either way.
+    """
+    decades = range(math.floor(math.log10(least)) - 1, math.ceil(math.log10(most)) + 1)
+    values = [digit * 10.0**decade for decade in decades for digit in (1, 2, 5)]
+    return {"tickvals": values, "ticktext": [f"{value:,.10g}" for value in values]}
 
 
 def policy_line(name: str, width: float = 2.5) -> dict[str, Any]:

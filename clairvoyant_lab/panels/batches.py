@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["batch_panel", "gantt_panel", "profit_panel"]
 
-_GANTT = ("fcfs", "sjf", "ljf", "isjl_literal", "isjl", "slack")
-_FAIR = ("isjl", "slack")
+_GANTT = ("fcfs", "sjf", "ljf", "isjl_literal", "isjl", "slack", "cohort")
+# those that a panel gives α to, with what else they are made with. cohort at effort 0 takes some tens of
+# milliseconds for 2,000 jobs, so it keeps up with a slider; effort 1 takes about a second.
+_FAIR: dict[str, dict[str, Any]] = {"isjl": {}, "slack": {}, "cohort": {"effort": 0}}
+_COHORT_NOTE = "cohort plans at effort 0 here, to keep up with the slider; in code, effort=1 may find more"
 _STEP_COSTS = (1e-5, 0.1)
 _FOOTPRINTS = (1e-8, 1e-4)
 
@@ -49,7 +52,7 @@ import clairvoyant_lab as cl
 from clairvoyant_lab.figures.batch import schedule_chart
 from clairvoyant_lab.figures.show import show
 
-run = cl.simulate_batch({jobs}, cl.batch_policy({policy!r}, alpha={alpha}), {batch_size})
+run = cl.simulate_batch({jobs}, {_made(policy, alpha)}, {batch_size})
 figure = schedule_chart(run)
 show(figure)
 """
@@ -101,8 +104,9 @@ from clairvoyant_lab.figures.show import show
 
 {lengths_code or f"lengths = {jobs}"}
 policies = {{"FCFS": cl.batch_policy("fcfs"), "LJF": cl.batch_policy("ljf")}}
-policies["ISJL"] = cl.batch_policy("isjl", alpha={alpha})
-policies["slack"] = cl.batch_policy("slack", alpha={alpha})
+policies["ISJL"] = {_made("isjl", alpha)}
+policies["slack"] = {_made("slack", alpha)}
+policies["cohort"] = {_made("cohort", alpha)}
 runs = {{label: cl.simulate_batch(lengths, policy, {batch_size}) for label, policy in policies.items()}}
 frame = cost_frame(runs, {step_cost!r}, {footprint_cost!r}, {token_price!r})
 figure = cost_bars(frame, title="Cost by policy, α = {alpha}")
@@ -144,8 +148,9 @@ from clairvoyant_lab.figures.show import show
 
 {lengths_code or f"lengths = {jobs}"}
 policies = {{"FCFS": cl.batch_policy("fcfs"), "SJF": cl.batch_policy("sjf"), "LJF": cl.batch_policy("ljf")}}
-policies["ISJL"] = cl.batch_policy("isjl", alpha={alpha})
-policies["slack"] = cl.batch_policy("slack", alpha={alpha})
+policies["ISJL"] = {_made("isjl", alpha)}
+policies["slack"] = {_made("slack", alpha)}
+policies["cohort"] = {_made("cohort", alpha)}
 figure = policy_plane(
     {{label: cl.simulate_batch(lengths, policy, {batch_size}) for label, policy in policies.items()}}
 )
@@ -164,15 +169,15 @@ def _gantt(jobs: Sequence[int], alpha: int, batch_size: int, policy: str) -> Vie
     from clairvoyant_lab.scheduling.batch import batch_policy
     from clairvoyant_lab.simulation.batch import simulate_batch
 
-    run = simulate_batch(jobs, batch_policy(policy, alpha=alpha), batch_size)
+    run = simulate_batch(jobs, batch_policy(policy, alpha=alpha, **_FAIR.get(policy, {})), batch_size)
     ljf = simulate_batch(jobs, batch_policy("ljf"), batch_size)
     numbers = [
         ("", theme.policy_label(policy), "LJF"),
         ("makespan (steps)", run.makespan_steps, ljf.makespan_steps),
         ("tokens a step", f"{run.throughput:.2f}", f"{ljf.throughput:.2f}"),
-        ("largest gap", run.max_gap, ljf.max_gap),
+        ("largest gap (tokens)", run.max_gap, ljf.max_gap),
         ("idle slot-steps", run.idle_slot_steps, ljf.idle_slot_steps),
-        ("externality E", run.externality, ljf.externality),
+        ("externality E (token-steps)", run.externality, ljf.externality),
     ]
     saved = 1 - run.makespan_steps / ljf.makespan_steps
     pace = "as fast as" if saved == 0 else f"{abs(saved):.0%} {'faster' if saved > 0 else 'slower'} than"
@@ -181,7 +186,14 @@ def _gantt(jobs: Sequence[int], alpha: int, batch_size: int, policy: str) -> Vie
         if run.fair
         else f"the limit of {alpha} is broken at step {run.first_unfair_step}, up to {run.max_gap} apart"
     )
-    return View(schedule_chart(run), f"{theme.policy_label(policy)}: {kept}; {pace} LJF.", numbers)
+    note = f" ({_COHORT_NOTE})" if policy == "cohort" else ""
+    return View(schedule_chart(run), f"{theme.policy_label(policy)}: {kept}; {pace} LJF{note}.", numbers)
+
+
+def _made(policy: str, alpha: int) -> str:
+    """The call that makes a policy as the panel makes it."""
+    more = "".join(f", {name}={value!r}" for name, value in _FAIR.get(policy, {}).items())
+    return f"cl.batch_policy({policy!r}, alpha={alpha}{more})"
 
 
 def _runs(jobs: Sequence[int], batch_size: int, alpha: int, names: Sequence[str]) -> dict[str, BatchRun]:
@@ -190,7 +202,9 @@ def _runs(jobs: Sequence[int], batch_size: int, alpha: int, names: Sequence[str]
 
     return {
         theme.policy_label(name): simulate_batch(
-            jobs, batch_policy(name, alpha=alpha if name in _FAIR else None), batch_size
+            jobs,
+            batch_policy(name, alpha=alpha if name in _FAIR else None, **_FAIR.get(name, {})),
+            batch_size,
         )
         for name in names
     }
@@ -207,30 +221,41 @@ def _profit(
     from clairvoyant_lab.economics import break_even_step_cost, cost_frame
     from clairvoyant_lab.figures.batch import cost_bars
 
-    runs = _runs(jobs, batch_size, alpha, ("fcfs", "ljf", "isjl", "slack"))
+    runs = _runs(jobs, batch_size, alpha, ("fcfs", "ljf", *_FAIR))
     frame = cost_frame(runs, step_cost, footprint_cost, token_price)
     profits = dict(zip(frame["policy"], frame["profit"], strict=True))
-    numbers: list[tuple[object, ...]] = [("policy", "profit", "steps", "E")]
+    numbers: list[tuple[object, ...]] = [("policy", "profit (money)", "makespan (steps)", "E (token-steps)")]
     for label, run in runs.items():
         numbers.append(
             (label, f"{profits[label]:,.2f}", run.makespan_steps, f"{run.externality / 1e6:.1f} M")
         )
     best = max(profits, key=lambda label: profits[label])
-    worth = break_even_step_cost(runs["slack"], runs["LJF"], footprint_cost)
+    faster = {}
+    for name in _FAIR:
+        label = theme.policy_label(name)
+        worth = break_even_step_cost(runs[label], runs["LJF"], footprint_cost)
+        if worth is not None:
+            faster[label] = worth
+    first = min(faster, key=lambda label: faster[label], default="")
     when = (
-        "slack is not faster than LJF here, so no step cost makes it pay"
-        if worth is None
-        else f"slack earns more than LJF once a step costs more than {worth:.3g}"
+        f"{first} earns more than LJF once a step costs more than {faster[first]:.3g}"
+        if first
+        else "none of the fair policies is faster than LJF here, so no step cost makes one pay"
     )
-    sentence = f"{best} earns most at α = {alpha}, c = {step_cost:.3g}, τ = {footprint_cost:.3g}; {when}."
+    sentence = (
+        f"{best} earns most at α = {alpha}, c = {step_cost:.3g}, τ = {footprint_cost:.3g}; {when}. "
+        f"{_COHORT_NOTE[0].upper()}{_COHORT_NOTE[1:]}."
+    )
     return View(cost_bars(frame, title=f"Cost by policy, α = {alpha}"), sentence, numbers)
 
 
 def _plane(jobs: Sequence[int], batch_size: int, alpha: int) -> View:
     from clairvoyant_lab.figures.settings import policy_plane
 
-    runs = _runs(jobs, batch_size, alpha, ("fcfs", "sjf", "ljf", "isjl", "slack"))
-    numbers: list[tuple[object, ...]] = [("policy", "tokens a step", "mean completion", "gap")]
+    runs = _runs(jobs, batch_size, alpha, ("fcfs", "sjf", "ljf", *_FAIR))
+    numbers: list[tuple[object, ...]] = [
+        ("policy", "tokens a step", "mean completion (steps)", "largest gap (tokens)")
+    ]
     for label, run in runs.items():
         numbers.append((label, f"{run.throughput:.2f}", f"{run.mean_completion_steps:,.0f}", run.max_gap))
     fair = {label: run for label, run in runs.items() if run.max_gap <= alpha}
@@ -239,7 +264,7 @@ def _plane(jobs: Sequence[int], batch_size: int, alpha: int) -> View:
     most = f"{gain:.1%} more than LJF" if gain > 0 else "what LJF gives"
     sentence = (
         f"With {batch_size} slots and at most {alpha} tokens between running jobs, {best} gives the most "
-        f"throughput of the fair policies: {most}."
+        f"throughput of the fair policies: {most}. {_COHORT_NOTE[0].upper()}{_COHORT_NOTE[1:]}."
     )
     return View(policy_plane(runs), sentence, numbers)
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from clairvoyant_lab.errors import ParameterError, unknown_name
+from clairvoyant_lab.results import format_value
 
-__all__ = ["Bound", "Choice", "Control", "LogSlider", "Slider", "Switch", "Text"]
+__all__ = ["Bound", "Choice", "Control", "LogSlider", "Slider", "Switch", "Text", "told"]
 
 _WIDTH = "430px"
 _LABEL = "170px"
@@ -263,6 +264,15 @@ class Switch:
 
 
 Control = Slider | LogSlider | Choice | Switch | Text
+
+
+def told(control: Control, value: Any) -> str:
+    """Return a control's value as the control shows it: the text of a choice, the words for None."""
+    if isinstance(control, Choice):
+        return next(text for text, option in control.options.items() if option == value)
+    if isinstance(control, LogSlider) and value is None:
+        return control.none_label or format_value(value)
+    return format_value(value)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,10 @@ def move_to(live: Any, before: Figure, after: Figure) -> None:
         for index in range(len(new["data"]), len(live.data)):
             live.data[index].visible = False
         layout = changed_parts(old["layout"], new["layout"])
+        # lines and labels that are gone, or fewer: an update goes item by item and would let the rest stand
+        whole = {name: layout.pop(name) for name in ("annotations", "shapes") if name in layout}
+        for name, items in whole.items():
+            live.layout[name] = items
         if layout:
             live.layout.update(layout)
 

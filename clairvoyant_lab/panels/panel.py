@@ -23,7 +23,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from clairvoyant_lab.errors import ClairvoyantError, unknown_name
-from clairvoyant_lab.panels.controls import Bound, Control
+from clairvoyant_lab.panels.controls import Bound, Control, told
 from clairvoyant_lab.panels.in_place import move_to
 from clairvoyant_lab.panels.latest import LatestWins
 from clairvoyant_lab.results import format_value
@@ -138,7 +138,7 @@ class Panel:
         """Sentence, setting and numbers of the current view as HTML, for where no kernel answers."""
         view = self.view()
         setting = ", ".join(
-            f"{control.label} = {format_value(self._values[control.name])}" for control in self.controls
+            f"{control.label} = {told(control, self._values[control.name])}" for control in self.controls
         ).rstrip(" .")  # a prompt may end in a full stop of its own
         return (
             f"<p><strong>{escape(self.title)}</strong>, at {escape(setting)}. {escape(view.sentence)}</p>"

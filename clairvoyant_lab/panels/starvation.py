@@ -212,11 +212,15 @@ def _sentence(
 
 
 def _faster(gain: float) -> str:
-    return f"{gain:.0%} faster" if gain >= 0 else f"{-gain:.0%} slower"
+    if abs(gain) < 0.005:
+        return "as fast as under it"
+    return f"{gain:.0%} faster" if gain > 0 else f"{-gain:.0%} slower"
 
 
 def _change(growth: float) -> str:
-    return f"is {growth:.0%} longer" if growth >= 0 else f"is {-growth:.0%} shorter"
+    if abs(growth) < 0.005:
+        return "stays the same"
+    return f"is {growth:.0%} longer" if growth > 0 else f"is {-growth:.0%} shorter"
 
 
 def _mix_code(

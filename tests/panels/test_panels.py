@@ -39,7 +39,8 @@ CASES: dict[str, tuple[Callable[[], panels.Panel], list[dict[str, Any]]]] = {
     "bounds": (panels.bounds_panel, [{"short_below": 120}, {"long_from": 600}]),
     "gantt": (
         lambda: panels.gantt_panel(JOBS),
-        [{"alpha": 30}, {"policy": "isjl_literal", "alpha": 4}, {"policy": "fcfs"}, {"batch_size": 3}],
+        [{"alpha": 30}, {"policy": "isjl_literal", "alpha": 4}, {"policy": "fcfs"}, {"batch_size": 3},
+         {"policy": "cohort", "alpha": 8}],
     ),
     "profit": (
         lambda: panels.profit_panel(MANY, batch_size=12),
@@ -154,6 +155,22 @@ def test_our_errors_are_shown_and_the_picture_stays() -> None:
     assert drawn(live) == before
     panel._live._bound["short_below"].put(400)
     assert panel._live._problem.value == ""
+
+
+@pytest.mark.parametrize("name", ["profit", "batch"])
+def test_cohort_is_offered_and_says_at_which_effort(name: str) -> None:
+    panel = CASES[name][0]()
+    panel.set(alpha=400)
+    view = panel.view()
+    assert "cohort" in [row[0] for row in view.numbers]
+    assert "effort 0" in view.sentence
+    assert "alpha=400, effort=0" in panel.code()
+
+
+def test_the_static_line_names_choices_as_the_buttons_do() -> None:
+    text = panels.day_panel(n=200, replicates=2, starvation_timeout_s=None).static_html()
+    assert "who is promoted = oldest first (section 3.4)" in text
+    assert "timeout τ (s) = no limit" in text
 
 
 def test_bad_settings_are_refused() -> None:
