@@ -19,7 +19,8 @@ ClairvoyantError
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from numbers import Real
 from typing import TypeGuard
@@ -37,6 +38,7 @@ __all__ = [
     "StarvedDatasetError",
     "UpstreamStatusError",
     "UpstreamTimeoutError",
+    "called",
     "is_finite_number",
     "unknown_name",
 ]
@@ -183,6 +185,25 @@ class UpstreamStatusError(BackendError):
     def __init__(self, message: str, status: int) -> None:
         self.status = status
         super().__init__(message)
+
+
+@contextmanager
+def called(field: str, inner: str = "name") -> Iterator[None]:
+    """Let what is refused inside under one name be refused under the name that the caller knows.
+
+    Parameters
+    ----------
+    field : str
+        The caller's word for the argument.
+    inner : str
+        The word of the function that is called.
+    """
+    try:
+        yield
+    except ParameterError as error:
+        if error.field != inner:
+            raise
+        raise ParameterError(field, error.value, error.remedy) from error
 
 
 def is_finite_number(value: object) -> TypeGuard[float]:

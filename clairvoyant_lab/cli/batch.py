@@ -11,6 +11,7 @@ import typer
 from clairvoyant_lab.cli.frame import JsonOption, command_errors, print_frame, print_json, refuse
 from clairvoyant_lab.cli.groups import subcommands
 from clairvoyant_lab.errors import ParameterError
+from clairvoyant_lab.results import MISSING, counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +50,7 @@ LengthsOption = Annotated[
 ]
 WorkloadOption = Annotated[Workload, typer.Option("--workload", help="Lengths to make if no file is given.")]
 SizeOption = Annotated[int, typer.Option("--batch-size", "-B", help="Slots.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the workload.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of the workload.")]
 LimitOption = Annotated[int | None, typer.Option("--first", help="Only the file's first so many requests.")]
 StepCostOption = Annotated[float, typer.Option("--step-cost", help="c, cost of a step.")]
 FootprintCostOption = Annotated[
@@ -116,11 +117,12 @@ def simulate_batch(
         print_json(rows)
     else:
         typer.echo(
-            f"{own.size:,} jobs, {int(own.sum()):,} tokens, longest {int(own.max()):,}, B = {batch_size}"
+            f"{counted(own.size, 'job')}, {counted(int(own.sum()), 'token')}, "
+            f"longest {int(own.max()):,}, B = {batch_size}"
         )
         frame = pd.DataFrame(rows)
-        for column in ("alpha", "fair_bound_steps"):
-            frame[column] = ["" if pd.isna(value) else f"{int(value):,}" for value in frame[column]]
+        for column in ("alpha", "fair_bound_steps", "fair"):  # a policy without a limit has none of these
+            frame[column] = [MISSING if value is None else value for value in frame[column].astype(object)]
         print_frame(frame)
 
 

@@ -85,8 +85,13 @@ def build(
     """
     from clairvoyant_lab.corpora.derived import build_derived
     from clairvoyant_lab.corpora.load import load_corpus
+    from clairvoyant_lab.errors import ParameterError
 
     if name == "sharegpt":
+        own = {"tokenizer": (tokenizer, None), "turns": (turns, "first"), "language": (language, "en")}
+        for field, (value, default) in own.items():
+            if value != default:
+                raise ParameterError(field, value, "the committed table has its own: leave it out")
         written = build_derived(output, path=path, progress=not quiet)
     else:
         frame = load_corpus(

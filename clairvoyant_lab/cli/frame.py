@@ -6,10 +6,11 @@ Exit codes: 0 done; 1 the answer is no, or a run failed; 2 bad use.
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar, get_type_hints
 
 import typer
 
@@ -34,7 +35,10 @@ def command_errors(function: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except (ParameterError, DataError, MissingExtraError) as error:
+        except ParameterError as error:
+            typer.echo(f"error: {_as_typed(error, function, kwargs)}", err=True)
+            raise typer.Exit(2) from error
+        except (DataError, MissingExtraError) as error:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(2) from error
         except ClairvoyantError as error:
@@ -74,6 +78,43 @@ def print_record(record: Mapping[str, Any], as_json: bool = False) -> None:
     width = max((len(name) for name in record), default=0)
     for name, value in record.items():
         typer.echo(f"{name:<{width}}  {format_value(value)}")
+
+
+def _as_typed(error: ParameterError, function: Callable[..., object], given: Mapping[str, object]) -> str:
+    """The error's words, under the name of the option it is about where the library calls that otherwise."""
+    if error.field in given:
+        return str(error)
+    declared = inspect.signature(function).parameters
+    about = [
+        name
+        for name, value in given.items()
+        if value != declared[name].default and _holds(value, error.value)
+    ]
+    if len(about) != 1:
+        return str(error)
+    hint = get_type_hints(function, include_extras=True)[about[0]]
+    spelled = [
+        name
+        for item in getattr(hint, "__metadata__", ())
+        for name in getattr(item, "param_decls", None) or ()
+        if name.startswith("--")
+    ]
+    field = spelled[0].lstrip("-").replace("-", "_") if spelled else about[0]
+    return str(ParameterError(field, error.value, error.remedy))
+
+
+def _holds(given: object, value: object) -> bool:
+    """Whether a value is what was given or one of several, also where a number or path was read from text."""
+    if isinstance(given, list | tuple):
+        return any(_holds(item, value) for item in given)
+    if given is None or isinstance(given, bool) or value is None or isinstance(value, bool):
+        return False
+    if str(getattr(given, "value", given)) == str(value):
+        return True
+    try:
+        return float(str(given)) == float(str(value))
+    except ValueError:
+        return False
 
 
 def _print_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

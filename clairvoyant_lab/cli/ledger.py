@@ -33,7 +33,7 @@ def ledger(
     ] = None,
     as_json: JsonOption = False,
     fast: Annotated[bool, typer.Option("--fast", help="Fewer seeds, smaller runs, wider intervals.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of every random draw.")] = 42,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of every random draw.")] = 42,
     topic: Annotated[
         list[str] | None, typer.Option(help="Run only this topic (may be repeated): datasets, serial, ...")
     ] = None,

@@ -62,7 +62,7 @@ def train(
         str, typer.Option("--kind", help="rich (words too), or lexical (the 19 features).")
     ] = "rich",
     turns: Annotated[str, typer.Option("--turns", help="first, or all turns of a conversation.")] = "first",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of splits and trees.")] = 42,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of splits and trees.")] = 42,
     as_json: JsonOption = False,
 ) -> None:
     """Train a predictor on a corpus.

@@ -62,7 +62,7 @@ RhoOption = Annotated[float, typer.Option("--rho", help="Load.")]
 SizeOption = Annotated[int, typer.Option("-n", help="Requests.")]
 AccuracyOption = Annotated[float, typer.Option("--accuracy", help="Ranking accuracy of the score, 0 to 1.")]
 SlotsOption = Annotated[int, typer.Option("--slots", help="Requests served at once.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed.")]
 
 
 @command_errors
@@ -123,7 +123,7 @@ def sweep(
     cs2s: Annotated[
         list[float] | None, typer.Option("--cs2", help="Squared coefficient of variation; may be repeated.")
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="How many seeds.")] = 5,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="How many seeds.")] = 5,
     seed: SeedOption = 0,
     promotion: PromotionOption = Promotion.oldest,
     service: Annotated[Service, typer.Option("--service", help="Service times.")] = Service.paper_mix,

@@ -111,9 +111,9 @@ def emulate(
     profile: Annotated[str, typer.Option(help="Machine whose pace it keeps.")] = "m1",
     speedup: Annotated[float, typer.Option(help="Times faster than the machine.")] = 1.0,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 11434,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 11434,
     slots: Annotated[int, typer.Option(help="Answers at once.")] = 1,
-    seed: Annotated[int, typer.Option(help="Of the lengths that are drawn.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the lengths that are drawn.")] = 0,
 ) -> None:
     """Serve emulated answers over real HTTP.
 
@@ -131,7 +131,7 @@ def local(
         Path | None, typer.Option(help="A .gguf file; the bundled small model by default.")
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8081,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8081,
     threads: Annotated[int, typer.Option(help="Threads of the server.")] = 1,
     slots: Annotated[int, typer.Option(help="Answers at once.")] = 1,
     context_tokens: Annotated[int, typer.Option(help="Context of one slot.")] = 4096,
@@ -193,6 +193,13 @@ def journal_export(
 def retrain(
     path: Annotated[Path, typer.Argument(help="The journal.")],
     out: Annotated[Path, typer.Argument(help="ONNX file to write.")],
+    kind: Annotated[
+        str,
+        typer.Option(help="rich (from words too: needs --journal-ngrams), lexical, or auto: rich if it can."),
+    ] = "auto",
+    base: Annotated[
+        str, typer.Option(help="Rich model whose words may be taken over; none: own words only.")
+    ] = "sharegpt-rich",
     hold_out: Annotated[float, typer.Option(help="Share of the last requests to compare on.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Of training and intervals.")] = 42,
     as_json: JsonOption = False,
@@ -203,10 +210,12 @@ def retrain(
     """
     from clairvoyant_lab.serving.retrain import retrain_from_journal
 
-    report = retrain_from_journal(path, out, hold_out=hold_out, seed=seed)
+    report = retrain_from_journal(
+        path, out, kind=kind, base=None if base == "none" else base, hold_out=hold_out, seed=seed
+    )
     print_record(report.summary(), as_json)
     if report.better is not True:
-        raise refuse("not better on the held-out tail (or not comparable): keep the model in use")
+        raise refuse(report.advice)
 
 
 @command_errors

@@ -185,7 +185,7 @@ class Control:
             raise ParameterError("rate", fields["rate"], "only the policy 'aging' takes it")
         rate = fields.get("rate", current.rate_per_s)
         aging_rate = proxy.settings.aging_rate if rate is None else _seconds("rate", rate)
-        return named_policy(name, timeout, promotion, aging_rate)
+        return named_policy(name, timeout, promotion, aging_rate, field="name")
 
     async def _model(self, request: web.BaseRequest) -> web.Response:
         return _json(model_state(self._proxy))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from clairvoyant_lab.errors import ParameterError
+from clairvoyant_lab.errors import ParameterError, called
 from clairvoyant_lab.scheduling.serial import SerialPolicy, serial_policy
 from clairvoyant_lab.serving.config import ProxySettings
 
@@ -13,8 +13,8 @@ __all__ = ["LIVE_POLICIES", "asked_policy", "check_live", "named_policy"]
 LIVE_POLICIES = ("fcfs", "sjf", "sjf_tokens", "sjf_service", "aging", "hrrn")
 
 
-def check_live(policy: SerialPolicy) -> None:
-    """Refuse a policy that a live queue cannot run.
+def check_live(policy: SerialPolicy, field: str = "policy") -> None:
+    """Refuse a policy that a live queue cannot run; `field` is the caller's word for its name.
 
     Raises
     ------
@@ -23,14 +23,21 @@ def check_live(policy: SerialPolicy) -> None:
     """
     if policy.function is None and policy.name not in LIVE_POLICIES:
         raise ParameterError(
-            "policy", policy.name, f"cannot run live; choose one of {', '.join(LIVE_POLICIES)} or a function"
+            field, policy.name, f"cannot run live; choose one of {', '.join(LIVE_POLICIES)} or a function"
         )
 
 
 def named_policy(
-    name: str, starvation_timeout_s: float | None, promotion: str, aging_rate: float
+    name: str,
+    starvation_timeout_s: float | None,
+    promotion: str,
+    aging_rate: float,
+    *,
+    field: str = "policy",
 ) -> SerialPolicy:
     """A live policy by name; `aging_rate` goes to the one policy that takes it.
+
+    `field` is the caller's word for the name, which an error tells.
 
     Raises
     ------
@@ -38,8 +45,9 @@ def named_policy(
         For an unknown name or rule, a bad τ, or a policy that cannot run live.
     """
     extra: dict[str, Any] = {"rate": aging_rate} if name == "aging" else {}
-    policy = serial_policy(name, starvation_timeout_s=starvation_timeout_s, promotion=promotion, **extra)
-    check_live(policy)
+    with called(field):
+        policy = serial_policy(name, starvation_timeout_s=starvation_timeout_s, promotion=promotion, **extra)
+    check_live(policy, field)
     return policy
 
 

@@ -76,7 +76,12 @@ def serve_local(
     params = _parameters(model, host, port, threads, slots, context_tokens)
     import xllamacpp
 
-    server = xllamacpp.Server(params)
+    try:
+        server = xllamacpp.Server(params)
+    except RuntimeError as error:
+        raise BackendError(
+            f"the llama.cpp server did not start on {host}:{port} ({error}); its log stands above"
+        ) from error
     print(_READY + server.listening_address, flush=True)
 
     def leave(_number: int, _frame: object) -> None:
