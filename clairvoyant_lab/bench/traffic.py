@@ -31,13 +31,14 @@ __all__ = [
 
 T = TypeVar("T")
 
+# even a model of 135 million parameters ends these by itself, within 45 tokens
 PROMPTS_SHORT = (
-    "What is the capital of France?",
-    "Is water wet? Answer yes or no.",
+    "Is the sky blue? Answer yes or no.",
+    "How many days are in a week?",
+    "What is 2 plus 2?",
     "Translate 'bread' to Spanish.",
-    "What is 7 times 8?",
-    "Name one colour of the rainbow.",
-    "Who wrote Hamlet?",
+    "What is the chemical symbol for gold?",
+    "In which year did World War II end?",
 )
 PROMPTS_LONG = (
     "Write a detailed essay about the history of trains, with an introduction and a conclusion.",
