@@ -49,7 +49,7 @@ def format_value(value: object) -> str:
         number = float(value)  # type: ignore[arg-type]
         if math.isnan(number):
             return MISSING
-        whole = abs(number) < 1e15 and (number.is_integer() or abs(number) >= 1e4)
+        whole = abs(number) < 1e15 and (number.is_integer() or abs(number) >= 999.5)
         return f"{number:,.0f}" if whole else f"{number:.4g}"
     return str(value)
 

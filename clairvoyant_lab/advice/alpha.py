@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clairvoyant_lab.errors import ParameterError, unknown_name
-from clairvoyant_lab.results import summary_html
+from clairvoyant_lab.results import frame_html, summary_html
 from clairvoyant_lab.scheduling.batch import check_alpha, check_steps
 
 if TYPE_CHECKING:
@@ -102,9 +102,7 @@ class AlphaAdvice:
         return self.table
 
     def _repr_html_(self) -> str:
-        return summary_html("Calibrated alpha", self.summary()) + self.table.to_html(
-            index=False, float_format=lambda value: f"{value:.4g}"
-        )
+        return summary_html("Calibrated alpha", self.summary()) + frame_html(self.table)
 
 
 def calibrate_alpha(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from clairvoyant_lab.predictor.attribution import Leaves, read_leaves, shapley_values
 from clairvoyant_lab.predictor.engines import Engine, LexicalEngine
 from clairvoyant_lab.prompts.schema import FEATURE_NAMES
-from clairvoyant_lab.results import summary_html
+from clairvoyant_lab.results import counted, summary_html
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,12 +70,13 @@ class Explanation:
     top: int
 
     def summary(self) -> dict[str, float]:
-        """Return the strongest pushes by name, then what all others add, then the two log-odds."""
+        """Return the strongest pushes by name, what all others add if there are any, the two log-odds."""
         shown = {item.name: item.push for item in self.contributions[: self.top]}
         rest = self.contributions[self.top :]
+        others = {counted(len(rest), "other"): float(sum(item.push for item in rest))} if rest else {}
         return {
             **shown,
-            f"{len(rest)} others": float(sum(item.push for item in rest)),
+            **others,
             "typical prompt": self.typical_log_odds,
             "log-odds of Long against Short": self.log_odds,
         }
@@ -94,7 +95,7 @@ class Explanation:
         )
 
     def _repr_html_(self) -> str:
-        return summary_html("Why: pushes towards Long (+) and Short (-)", self.summary())
+        return summary_html("Why: pushes towards Long (+) and Short (-), in log-odds", self.summary())
 
 
 def explain_prompt(engine: Engine, prompt: str, *, top: int = 8) -> Explanation:

@@ -6,6 +6,7 @@ import math
 import re
 
 from clairvoyant_lab.predictor import ngrams
+from clairvoyant_lab.results import counted
 
 __all__ = ["describe_ids"]
 
@@ -62,7 +63,7 @@ def describe_ids(prompt: str) -> dict[int, str]:
             name = token.lower().decode("utf-8", "replace")
             emit(_mix(h, ngrams.SALT_WORD), name)
             if token.replace(b"'", b"").isdigit():
-                h, name = _mix(777, len(token)), f"number of {len(token)} digits"
+                h, name = _mix(777, len(token)), f"number of {counted(len(token), 'digit')}"
                 emit(_mix(h, ngrams.SALT_DIGITS), name)
             emit(_mix(_mix(before, ngrams.SALT_PAIR), h), f"{before_name} {name}")
             before, before_name = h, name

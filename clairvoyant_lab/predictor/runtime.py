@@ -74,7 +74,11 @@ class Prediction:
         }
 
     def _repr_html_(self) -> str:
-        return summary_html("Prediction", self.summary())
+        # for people: predicted_tokens, the name in code, is an expected value, not the likeliest one
+        shown = {"predicted_tokens": "expected tokens"}
+        return summary_html(
+            "Prediction", {shown.get(name, name): value for name, value in self.summary().items()}
+        )
 
 
 class LengthPredictor:
