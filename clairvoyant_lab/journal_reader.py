@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +66,22 @@ class TrainingSet:
 
     def __len__(self) -> int:
         return int(self.response_tokens.size)
+
+    def take(self, rows: NDArray[np.int64]) -> TrainingSet:
+        """Rows by number."""
+        return replace(
+            self,
+            features=self.features[rows],
+            response_tokens=self.response_tokens[rows],
+            arrival_unix_s=self.arrival_unix_s[rows],
+            p_long=self.p_long[rows],
+            ngrams=[self.ngrams[row] for row in rows],
+            surface=self.surface[rows],
+            has_words=self.has_words[rows],
+            token_cap=self.token_cap[rows],
+            by_model=self.by_model[rows],
+            model=self.model[rows],
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """One row a request: the features by name, `response_tokens`, `p_long`, `arrival_unix_s`."""

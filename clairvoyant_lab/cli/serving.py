@@ -80,7 +80,6 @@ def proxy(
     All else passes through, byte for byte.
     """
     from clairvoyant_lab.serving.config import load_settings
-    from clairvoyant_lab.serving.run import run_proxy
 
     given: dict[str, Any] = {
         "backend": backend,
@@ -102,7 +101,14 @@ def proxy(
         "journal_ngrams": journal_ngrams,
     }
     fields = {name: value for name, value in given.items() if value is not None}
-    run_proxy(load_settings({**fields, **_tau(tau)}, file=config))
+    settings = load_settings({**fields, **_tau(tau)}, file=config)
+    # said before the imports that take the time; the ready line on stdout is for programs
+    typer.echo(
+        f"loading model {settings.model} ... (2 s; some 10 s at the first start, which compiles)", err=True
+    )
+    from clairvoyant_lab.serving.run import run_proxy
+
+    run_proxy(settings)
 
 
 @_backend.command("emulate")

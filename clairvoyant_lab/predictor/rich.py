@@ -24,7 +24,7 @@ from clairvoyant_lab.lengths import LONG_FROM_TOKENS, SHORT_BELOW_TOKENS
 from clairvoyant_lab.predictor.linear import LinearScores
 from clairvoyant_lab.predictor.metrics import class_metrics
 from clairvoyant_lab.predictor.ngrams import RICH_NAMES, scan_many
-from clairvoyant_lab.predictor.rich_rows import N_FOLDS, ScannedRows, fit_stage_one, scan_rows
+from clairvoyant_lab.predictor.rich_rows import N_FOLDS, ScannedRows, fit_stage_one, refuse_lonely, scan_rows
 from clairvoyant_lab.predictor.splits import group_split
 from clairvoyant_lab.results import summary_html
 
@@ -256,6 +256,7 @@ def _fit(
     lines = fast_lines = _fit_lines(one.scores @ mix, one.classes)
     trees = None
     if with_trees:
+        refuse_lonely(one.classes, one.fold)
         trees = _fit_margin(one.rows, one.classes, seed, settings)
         # The lines are fitted on margins of trees that did not see the row, as the scores were.
         unseen = np.empty(one.classes.size, np.float32)

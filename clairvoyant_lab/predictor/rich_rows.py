@@ -17,7 +17,15 @@ from clairvoyant_lab.predictor.ngrams import N_BUCKETS, RICH_NAMES, scan_many
 from clairvoyant_lab.predictor.splits import group_folds
 from clairvoyant_lab.predictor.training import checked_rows, checked_tokens, refuse_starved
 
-__all__ = ["N_FOLDS", "ScannedRows", "StageOne", "fit_stage_one", "rows_from_scan", "scan_rows"]
+__all__ = [
+    "N_FOLDS",
+    "ScannedRows",
+    "StageOne",
+    "fit_stage_one",
+    "refuse_lonely",
+    "rows_from_scan",
+    "scan_rows",
+]
 
 N_FOLDS = 5
 """Folds of whole conversations for scores and margins of rows a fit did not see."""
@@ -108,10 +116,8 @@ def rows_from_scan(
         `RICH_NAMES`.
     ids : sequence of ndarray of int32
         Hashed n-grams of each prompt, each once.
-    response_tokens, first_turn, bounds
+    response_tokens, groups, first_turn, bounds
         As `scan_rows`.
-    groups : array_like of shape (n,), optional
-        As `scan_rows`; rows with the same ids, the same prompt asked again, are one group by default.
 
     Raises
     ------
@@ -124,9 +130,6 @@ def rows_from_scan(
     for number, row in enumerate(ids):
         if row.size and not (int(row.min()) >= 0 and int(row.max()) < N_BUCKETS):
             raise DataError(f"an id is outside 0 to {N_BUCKETS - 1}", row=number, column="ids")
-    if groups is None:
-        seen: dict[bytes, int] = {}
-        groups = [seen.setdefault(row.tobytes(), len(seen)) for row in ids]
     labels = _checked_labels(len(rows), response_tokens, groups, first_turn, bounds)
     return ScannedRows(rows, list(ids), *labels)
 
@@ -185,10 +188,10 @@ def fit_stage_one(
     weights = np.where(table.opens, 1.0, settings["follow_up_weight"])
     stage = {"regularisation": settings["regularisation"], "seed": seed}
     fold = group_folds(table.groups, table.classes, N_FOLDS, seed)
-    _refuse_lonely(table, fold)
     if base is not None:
         linear, unseen = base, base.scores(table.ids)
     else:
+        refuse_lonely(table.classes[table.opens], fold[table.opens])
         unseen = out_of_fold_scores(table.ids, table.classes, table.tokens, weights, fold, **stage)
         linear = fit_linear(bag_of_ids(table.ids), table.classes, table.tokens, weights, **stage)
     first = np.flatnonzero(table.opens)
@@ -203,13 +206,13 @@ def fit_stage_one(
     )
 
 
-def _refuse_lonely(table: ScannedRows, fold: NDArray[np.int64]) -> None:
-    """Refuse rows in which all of a class lie in one fold: what is left to learn from would lack it."""
+def refuse_lonely(classes: NDArray[np.int8], fold: NDArray[np.int64]) -> None:
+    """Refuse rows of which all of a class lie in one fold: what is left to learn from would lack it."""
     for k in range(N_FOLDS):
-        rest = table.classes[table.opens & (fold != k)]
-        for length_class in LengthClass:
-            if not np.any(rest == length_class):
-                raise StarvedDatasetError(
-                    f"all {length_class.label} rows come from one conversation or prompt, or nearly so; "
-                    f"training needs at least {N_FOLDS} different ones of each class"
-                )
+        counts = np.bincount(classes[fold != k], minlength=3)
+        if not counts.all():
+            name = LengthClass(int(counts.argmin())).label
+            raise StarvedDatasetError(
+                f"the {name} rows lie in one conversation, or in few; training needs them in at least "
+                f"{N_FOLDS} different ones"
+            )
