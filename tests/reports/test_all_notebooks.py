@@ -29,6 +29,15 @@ def test_the_whole_report(fast: bool, tmp_path: Path) -> None:
         text = outcome.notebook.read_text(encoding="utf-8")
         notebook = json.loads(text, parse_constant=not_json)
         assert "widgets" not in notebook["metadata"]
+        shown = [
+            "".join(output["data"].get("text/html", ""))
+            for cell in notebook["cells"]
+            for output in cell.get("outputs", [])
+            if "data" in output
+        ]
+        for html in shown:
+            assert 'class="dataframe"' not in html, f"{outcome.name} shows a bare frame; use show_table"
+            assert ">NaN<" not in html, f"{outcome.name} shows NaN"
     for file in tmp_path.rglob("*"):
         if file.is_file() and file.name != "plotly.min.js":
             assert file.stat().st_size < MAX_FILE_BYTES, file.name

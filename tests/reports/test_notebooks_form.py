@@ -39,7 +39,7 @@ def test_form(path: Path) -> None:
     text = "\n".join(source(cell) for cell in code)
     assert "ledger_table(" in text
     assert "main=" in text, "one figure stands for the notebook in the report's index"
-    assert text.count(".style.") == text.count("show_table("), "a bare styled table differs from run to run"
+    assert ".style." not in text, "a styled table differs from run to run; show_table(frame) doesn't"
     identifiers = [cell["id"] for cell in cells]
     assert len(set(identifiers)) == len(identifiers)
     for cell in code:
