@@ -80,6 +80,7 @@ def proxy(
     All else passes through, byte for byte.
     """
     from clairvoyant_lab.serving.config import load_settings
+    from clairvoyant_lab.serving.policies import asked_policy
 
     given: dict[str, Any] = {
         "backend": backend,
@@ -102,10 +103,10 @@ def proxy(
     }
     fields = {name: value for name, value in given.items() if value is not None}
     settings = load_settings({**fields, **_tau(tau)}, file=config)
-    # said before the imports that take the time; the ready line on stdout is for programs
-    typer.echo(
-        f"loading model {settings.model} ... (2 s; some 10 s at the first start, which compiles)", err=True
-    )
+    asked_policy(settings)  # refused before seconds of loading
+    # what takes the time comes now; the ready line on stdout is for programs
+    about = "some seconds; longer the first time, when its scanner is compiled"
+    typer.echo(f"loading model {settings.model} ... ({about})", err=True)
     from clairvoyant_lab.serving.run import run_proxy
 
     run_proxy(settings)

@@ -113,10 +113,11 @@ class Proxy:
         Raises
         ------
         ClairvoyantError
-            If the address is taken or cannot be bound.
+            If the address is taken or cannot be bound, or the journal cannot be used.
         """
         # compiled parts are loaded now, not with the first request
         await asyncio.get_running_loop().run_in_executor(None, self.forecaster.warm)
+        self.recorder.open()
         await self.upstream.open()
         self._server = HttpServer(
             self.handle,
@@ -139,12 +140,12 @@ class Proxy:
         except OSError as error:
             await self._runner.cleanup()
             await self.upstream.close()
+            self.recorder.close()
             raise ClairvoyantError(
                 f"cannot listen on {self.settings.host}:{self.settings.port} ({error.strerror}); "
                 "is another proxy running there? give another --port"
             ) from error
         self.port = self._runner.addresses[0][1]
-        self.recorder.open()
         self.tuner.start()
         log.info(
             "listening on %s, backend %s, policy %s", self.url, self.settings.backend, self.line.policy.label

@@ -155,8 +155,22 @@ def test_a_second_proxy_on_the_port_says_so_and_fails(spawn: Any) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_bad_use_exits_2() -> None:
-    command = [*COMMAND, "proxy", "--backend", "nonsense"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert "backend" in done.stderr
+@pytest.mark.parametrize(
+    ("option", "value"), [("--backend", "nonsense"), ("--policy", "sj"), ("--journal", "/dev/null/j.sqlite")]
+)
+def test_bad_use_exits_2_and_says_just_that(option: str, value: str) -> None:
+    command = [*COMMAND, "proxy", "--port", "0", "--model", "sharegpt", "--backend", "http://127.0.0.1:9"]
+    done = subprocess.run([*command, option, value], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    *before, last = done.stderr.splitlines()
+    assert last.startswith("error: ")
+    assert option.lstrip("-") in last
+    # only what can be found out no sooner is told after the loading
+    assert [line.split(" ")[0] for line in before] == (["loading"] if option == "--journal" else [])
+
+
+def test_what_takes_time_is_said_first_and_the_ready_line_stands_alone(spawn: Any) -> None:
+    proxy = spawn("--backend", "http://127.0.0.1:9", "--model", "sharegpt")
+    output, errors = proxy.end()
+    assert output == "", "nothing after the ready line"
+    assert errors.splitlines()[0].startswith("loading model sharegpt ... ")
