@@ -7,10 +7,12 @@ import gc
 import logging
 import signal
 import sys
+from collections.abc import Coroutine
 from typing import Any
 
 from clairvoyant_lab.serving.backends.emulate import Emulator
 from clairvoyant_lab.serving.config import ProxySettings
+from clairvoyant_lab.serving.loops import new_event_loop
 from clairvoyant_lab.serving.proxy import Proxy, load_model
 
 __all__ = ["run_emulator", "run_proxy"]
@@ -25,7 +27,7 @@ def run_proxy(settings: ProxySettings) -> None:
         If the model cannot be loaded or the address is taken.
     """
     _log_to_stderr()
-    asyncio.run(_proxy(settings))
+    _run(_proxy(settings))
 
 
 def run_emulator(**options: Any) -> None:
@@ -36,7 +38,12 @@ def run_emulator(**options: Any) -> None:
     ClairvoyantError
         If the address is taken.
     """
-    asyncio.run(_emulator(options))
+    _run(_emulator(options))
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(work)
 
 
 async def _proxy(settings: ProxySettings) -> None:

@@ -13,6 +13,7 @@ from clairvoyant_lab.scheduling.serial import SerialPolicy
 from clairvoyant_lab.serving.backends.emulate import Emulator
 from clairvoyant_lab.serving.config import ProxySettings
 from clairvoyant_lab.serving.forecast import Predicting
+from clairvoyant_lab.serving.loops import new_event_loop
 from clairvoyant_lab.serving.proxy import Proxy, load_model
 
 __all__ = ["ThreadedEmulator", "ThreadedStack"]
@@ -24,7 +25,7 @@ class _LoopThread:
     """An event loop in a thread; a context manager that starts and stops what lives on it."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="clairvoyant-loop", daemon=True)
 
     def __exit__(

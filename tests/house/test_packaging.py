@@ -9,7 +9,7 @@ from pathlib import Path
 # conda-forge's name for a distribution, where it differs
 CONDA_NAMES = {"prometheus-client": "prometheus_client"}
 # left to pip in environment.yml, with the reason in that file
-PIP_ONLY = {"xgboost", "xgboost-cpu"}
+PIP_ONLY = {"xgboost", "xgboost-cpu", "uvloop"}
 
 REQUIREMENT = re.compile(r"^([A-Za-z0-9_.-]+)\s*([<>=!~][^;]*)?")
 

@@ -21,6 +21,16 @@ from clairvoyant_lab.serving.config import ProxySettings
 from clairvoyant_lab.serving.proxy import Proxy
 
 
+@pytest.fixture(scope="session")
+def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
+    """The tests' proxies run on the loop that the command's does."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.DefaultEventLoopPolicy()
+    return uvloop.EventLoopPolicy()
+
+
 class WordPredictor:
     """P(Long) is what stands after `p=` in the prompt, else 0.2: a stand-in whose order tests can state."""
 
