@@ -222,44 +222,6 @@ def test_kill_9_loses_at_most_the_last_second(tmp_path: Path) -> None:
     assert "r1000000" in read_journal(path).columns["request_id"]
 
 
-# -- learning from it -------------------------------------------------------------------------------
-
-
-def test_retraining_learns_what_the_traffic_shows_and_compares_on_the_tail(tmp_path: Path) -> None:
-    from clairvoyant_lab.predictor import LengthPredictor
-    from clairvoyant_lab.prompts import extract_features
-    from clairvoyant_lab.serving.retrain import retrain_from_journal
-
-    rng = np.random.default_rng(5)
-    kinds = [
-        ("What is {}?", 40),
-        ("Explain {} in three paragraphs, step by step.", 400),
-        ("Write a story of {}", 1500),
-    ]
-    rows = []
-    for k in range(360):
-        text, tokens = kinds[int(rng.integers(3))]
-        prompt = text.format("word " * int(rng.integers(1, 6)))
-        rows.append(
-            row(
-                k,
-                features=extract_features(prompt).astype("<f4").tobytes(),
-                response_tokens=int(tokens * rng.uniform(0.7, 1.3)),
-                p_long=float(rng.random()),
-            )
-        )
-    path = written(tmp_path / "j.sqlite", rows)
-    report = retrain_from_journal(path, tmp_path / "new.onnx", n_estimators=30)
-    assert (report.n_train, report.n_held_out) == (288, 72)
-    assert report.ranking_new == 1.0
-    assert report.ranking_in_use is not None
-    assert 0.25 < report.ranking_in_use < 0.75
-    assert report.better is True
-    new = LengthPredictor.load(tmp_path / "new.onnx")
-    assert new.p_long("Write a story of a word") > 0.9 > 0.1 > new.p_long("What is a word?")
-    assert "ranking_new_interval_low" in report.summary()
-
-
 # -- shadow and tau ---------------------------------------------------------------------------------
 
 
