@@ -129,12 +129,11 @@ def test_the_live_panel_changes_a_running_proxy(
         cells = [
             "from clairvoyant_lab.figures.show import show\nfrom clairvoyant_lab.panels import LivePanel\n\n"
             f"panel = LivePanel({stack.url!r})\nshow(panel)",
-            "import threading\n\nimport clairvoyant_lab as cl\n\n"
-            f"client = cl.ProxyClient({stack.url!r})\n"
-            "prompts = ['What is a mutex?', 'Write a long essay about trains.'] * 8\n"
-            "ask = lambda prompt: client.chat(prompt, max_tokens=400)\n"
-            "threads = [threading.Thread(target=ask, args=(prompt,)) for prompt in prompts]\n"
-            "[thread.start() for thread in threads];",
+            "import threading\n\nfrom clairvoyant_lab.bench.traffic import send_mixed_traffic\n\n"
+            "traffic = threading.Thread(\n"
+            f"    target=send_mixed_traffic, args=({stack.url!r}, 64),\n"
+            "    kwargs={'at_once': 16, 'emulated': True},\n"
+            ")\ntraffic.start()",
         ]
         lab = open_notebook(put_notebook("live.ipynb", cells))
         lab.run_all()
@@ -144,9 +143,11 @@ def test_the_live_panel_changes_a_running_proxy(
         first = lab.traces()
         later = lab.wait_for_change(first)
         assert len(later[0]["x"]) > len(first[0]["x"]) or later[0]["x"] != first[0]["x"]
+        page.wait_for_timeout(3_000)  # so that the picture shows the line under both policies
         buttons = page.locator(".jp-OutputArea .widget-toggle-button", has_text="SJF (tokens)")
         buttons.focus()
         page.keyboard.press("Space")
+        page.wait_for_timeout(3_000)
         box = page.locator(".jp-OutputArea .widget-checkbox input").first
         box.focus()
         page.keyboard.press("Space")
@@ -161,6 +162,13 @@ def test_the_live_panel_changes_a_running_proxy(
                 page.wait_for_timeout(50)
             assert policy.name == "sjf_tokens"
             assert policy.starvation_timeout_s is not None
+            for _ in range(200):
+                seen = client.state().by_class
+                if seen["Short"]["n"] >= 12 and seen["Long"]["n"] >= 6:
+                    break
+                page.wait_for_timeout(100)
+            assert seen["Short"]["n"] >= 12
+            assert seen["Long"]["n"] >= 6
         page.wait_for_timeout(1_500)
         page.screenshot(path=screenshots / "live_panel.png")
         assert lab.figures() == 1
