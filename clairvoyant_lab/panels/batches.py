@@ -22,7 +22,7 @@ _GANTT = ("fcfs", "sjf", "ljf", "isjl_literal", "isjl", "slack", "cohort")
 # those that a panel gives α to, with what else they are made with. cohort at effort 0 takes some tens of
 # milliseconds for 2,000 jobs, so it keeps up with a slider; effort 1 takes about a second.
 _FAIR: dict[str, dict[str, Any]] = {"isjl": {}, "slack": {}, "cohort": {"effort": 0}}
-_COHORT_NOTE = "cohort plans at effort 0 here, to keep up with the slider; in code, effort=1 may find more"
+_COHORT_NOTE = "To keep up with the slider, cohort plans at effort 0 here; in code, effort=1 may find more."
 _STEP_COSTS = (1e-5, 0.1)
 _FOOTPRINTS = (1e-8, 1e-4)
 
@@ -186,8 +186,8 @@ def _gantt(jobs: Sequence[int], alpha: int, batch_size: int, policy: str) -> Vie
         if run.fair
         else f"the limit of {alpha} is broken at step {run.first_unfair_step}, up to {run.max_gap} apart"
     )
-    note = f" ({_COHORT_NOTE})" if policy == "cohort" else ""
-    return View(schedule_chart(run), f"{theme.policy_label(policy)}: {kept}; {pace} LJF{note}.", numbers)
+    note = f" {_COHORT_NOTE}" if policy == "cohort" else ""
+    return View(schedule_chart(run), f"{theme.policy_label(policy)}: {kept}; {pace} LJF.{note}", numbers)
 
 
 def _made(policy: str, alpha: int) -> str:
@@ -244,7 +244,7 @@ def _profit(
     )
     sentence = (
         f"{best} earns most at α = {alpha}, c = {step_cost:.3g}, τ = {footprint_cost:.3g}; {when}. "
-        f"{_COHORT_NOTE[0].upper()}{_COHORT_NOTE[1:]}."
+        f"{_COHORT_NOTE}"
     )
     return View(cost_bars(frame, title=f"Cost by policy, α = {alpha}"), sentence, numbers)
 
@@ -264,7 +264,7 @@ def _plane(jobs: Sequence[int], batch_size: int, alpha: int) -> View:
     most = f"{gain:.1%} more than LJF" if gain > 0 else "what LJF gives"
     sentence = (
         f"With {batch_size} slots and at most {alpha} tokens between running jobs, {best} gives the most "
-        f"throughput of the fair policies: {most}. {_COHORT_NOTE[0].upper()}{_COHORT_NOTE[1:]}."
+        f"throughput of the fair policies: {most}. {_COHORT_NOTE}"
     )
     return View(policy_plane(runs), sentence, numbers)
 

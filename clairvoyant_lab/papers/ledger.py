@@ -180,6 +180,7 @@ class Ledger:
 
 _HEADER = ("where", "cell", "published", "ours [interval]", "n", "verdict", "source of ours")
 _VERDICT_COLUMN = 5
+_NAMES = {"clairvoyant": "Clairvoyant", "isjl": "ISJL"}
 # Okabe-Ito: told apart under the common colour deficiencies; the word stands beside the colour anyway
 _COLOURS: Mapping[str, str] = {
     "reproduced": "#009E73",
@@ -212,7 +213,7 @@ def _cells(row: LedgerRow) -> tuple[str, ...]:
         f"; {measured.note}" if measured is not None and measured.note and measured.value is not None else ""
     )
     return (
-        f"{published.paper} {published.table}",
+        f"{_NAMES.get(published.paper, published.paper)} {published.table}",
         published.cell + variant,
         _printed(published),
         row.ours,

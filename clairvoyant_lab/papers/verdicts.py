@@ -331,15 +331,21 @@ def _compare(published: Published, measured: Measured) -> tuple[float, bool, boo
 def _distance(published: Published, value: float, difference: float) -> str:
     """Say how far off ours is: absolute, and relative where that means something."""
     if published.relation not in ("=", "~"):
-        return f"by {difference:+.3g}: {_claim(published, value)}"
+        return f"by {_plain(difference, 3, '+')}: {_claim(published, value)}"
     if published.unit in ("%", "pp"):
-        return f"by {difference:+.3g} points"
+        return f"by {_plain(difference, 3, '+')} points"
     unit = f" {published.unit}" if published.unit else ""
     if published.value == 0:
-        return f"by {difference:+.4g}{unit}"
+        return f"by {_plain(difference, 4, '+')}{unit}"
     ratio = value / published.value
     relative = f"{ratio:.3g} times" if ratio > 3 else f"{difference / abs(published.value):+.1%}"
-    return f"by {difference:+.4g}{unit}, {relative}"
+    return f"by {_plain(difference, 4, '+')}{unit}, {relative}"
+
+
+def _plain(number: float, digits: int, sign: str = "") -> str:
+    """So many significant digits, but never a power of ten for a large number."""
+    large = abs(number) >= 10.0 ** (digits - 1)
+    return f"{number:{sign},.0f}" if large else f"{number:{sign}.{digits}g}"
 
 
 def _claim(published: Published, value: float) -> str:
@@ -366,7 +372,7 @@ def _within(published: Published, value: float, difference: float) -> str:
         return "exactly"
     rounded = abs(difference) <= 0.5 * 10.0**-published.decimals * (1 + 1e-9)
     note = ", within rounding" if rounded else ""
-    return f"within {abs(difference):.2g}{' points' if published.unit in ('%', 'pp') else unit}{note}"
+    return f"within {_plain(abs(difference), 2)}{' points' if published.unit in ('%', 'pp') else unit}{note}"
 
 
 def format_number(value: float, published: Published) -> str:
