@@ -18,17 +18,13 @@ from clairvoyant_lab.predictor.model_info import ModelInfo
 from clairvoyant_lab.predictor.runtime import Prediction
 from clairvoyant_lab.serving.backends.emulate import Emulator
 from clairvoyant_lab.serving.config import ProxySettings
+from clairvoyant_lab.serving.loops import new_event_loop
 from clairvoyant_lab.serving.proxy import Proxy
 
 
-@pytest.fixture(scope="session")
-def event_loop_policy() -> asyncio.AbstractEventLoopPolicy:
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     """The tests' proxies run on the loop that the command's does."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.DefaultEventLoopPolicy()
-    return uvloop.EventLoopPolicy()
+    return {"loop": new_event_loop}
 
 
 class WordPredictor:
