@@ -71,7 +71,10 @@ def proxy(
     ] = None,
     journal_ngrams: Annotated[
         bool | None,
-        typer.Option("--journal-ngrams", help="Also keep hashed n-gram ids (they can be guessed in part)."),
+        typer.Option(
+            "--journal-ngrams",
+            help="Also keep hashed n-grams, to retrain a rich model (they can be guessed in part).",
+        ),
     ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file with a [proxy] table.")] = None,
 ) -> None:

@@ -77,7 +77,8 @@ class ProxySettings:
     journal : str or None
         SQLite file of the request log; None keeps none.
     journal_ngrams : bool
-        Also keep hashed n-gram ids (needed to retrain a rich model; said to be partly guessable).
+        Also keep hashed n-gram ids and counts of the prompt's surface, which retraining a rich model needs;
+        words can be guessed from them.
     grace_s : float
         After SIGTERM, how long running requests may take to finish.
     """

@@ -148,8 +148,9 @@ class Recorder:
 def _words_of(prompt: str) -> tuple[bytes, bytes]:
     """N-gram ids and surface counts of a prompt.
 
-    Two of the counts are numbers that stand in the prompt. They are kept to two digits (482,913 as 480,000):
-    enough for trees to tell 50 words from 2,000, too little for a code or a sum of money.
+    The ids are sorted: in their order of appearance they would tell the order of the words, which no model
+    asks for. Two of the counts are numbers that stand in the prompt. They are kept to two digits (482,913 as
+    480,000): enough for trees to tell 50 words from 2,000, too little for a code or a sum of money.
     """
     from clairvoyant_lab.predictor.ngrams import SHAPE_NAMES, scan_prompt
 
@@ -158,4 +159,4 @@ def _words_of(prompt: str) -> tuple[bytes, bytes]:
     for name in ("largest_number", "last_number"):
         place = SHAPE_NAMES.index(name)
         surface[place] = float(f"{surface[place]:.1e}")
-    return ids.astype("<i4").tobytes(), surface.astype("<f4").tobytes()
+    return np.sort(ids).astype("<i4").tobytes(), surface.astype("<f4").tobytes()

@@ -155,6 +155,8 @@ def test_no_prompt_text_stands_in_a_journal_with_n_grams(lived: Path) -> None:
     numbers = [SHAPE_NAMES.index(name) for name in ("largest_number", "last_number")]
     assert surface[numbers].tolist() == [480_000.0, 480_000.0], "numbers of a prompt to two digits only"
     assert np.array_equal(np.delete(surface, numbers), np.delete(known, numbers))
+    ids = np.frombuffer(journal.columns["ngrams"][place], "<i4")
+    assert np.array_equal(ids, np.sort(scan_many(["Tell me the code 482913 of CANARYBIRD"])[1][0]))
     binary = [name for name, cells in journal.columns.items() if isinstance(cells[0], bytes)]
     assert binary == ["features", "ngrams", "surface"]
     words = {cell for cells in journal.columns.values() for cell in cells if isinstance(cell, str)}
