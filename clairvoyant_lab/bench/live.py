@@ -12,12 +12,13 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clairvoyant_lab.bench.report import BenchReport, BenchSample
+from clairvoyant_lab.bench.traffic import Timed, ask, http_client, request_bodies, run_apart, sample_of
 from clairvoyant_lab.errors import BackendError, ParameterError
 from clairvoyant_lab.lengths import LengthClass
 from clairvoyant_lab.scheduling.serial import SerialPolicy, serial_policy
@@ -26,22 +27,6 @@ if TYPE_CHECKING:
     import httpx
 
 __all__ = ["bench_live_burst", "bench_live_poisson"]
-
-_SHORT = ("What is the capital of {}?", "Define the word {} in one sentence.", "How many letters has {}?")
-_LONG = (
-    "Write a detailed 1500-word essay about {} with an introduction and a conclusion.",
-    "Implement a complete program about {} with functions, tests and thorough comments.",
-    "Write a long story in ten chapters in which {} matters.",
-)
-_THINGS = ("France", "water", "trains", "cedar", "copper", "gravity", "bread", "harbours", "winter", "maps")
-
-
-@dataclass
-class _Answer:
-    first_s: float | None = None
-    done_s: float | None = None
-    promoted: bool = False
-
 
 Requests = tuple[NDArray[np.int_], NDArray[np.float64]]
 
@@ -91,7 +76,7 @@ def bench_live_burst(
     timeout_s : float
         For one answer, waiting included.
     seed : int
-        Order of the requests and choice of prompts.
+        Order of the requests.
 
     Raises
     ------
@@ -178,14 +163,11 @@ def _run(
     chosen = [p if isinstance(p, SerialPolicy) else serial_policy(p) for p in policies]
     parameters = {**traffic, "runs": runs, "model": model, "seed": seed}
     plan = _Plan(kind, draw, most, chosen, runs, model, max_tokens_long, timeout_s, seed, parameters)
-    return asyncio.run(_measure(url.rstrip("/"), plan))
+    return run_apart(_measure(url.rstrip("/"), plan))
 
 
 async def _measure(url: str, plan: _Plan) -> BenchReport:
-    import httpx
-
-    limits = httpx.Limits(max_connections=plan.most + 2)
-    async with httpx.AsyncClient(base_url=url, timeout=plan.timeout_s, limits=limits) as client:
+    async with http_client(url, plan.most, plan.timeout_s) as client:
         before = await _proxy_policy(client)
         samples = []
         try:
@@ -202,58 +184,27 @@ async def _measure(url: str, plan: _Plan) -> BenchReport:
 
 
 async def _send(client: httpx.AsyncClient, label: str, run: int, plan: _Plan) -> BenchSample:
-    rng = np.random.default_rng([plan.seed, run])
-    classes, arrival_s = plan.draw(rng)
-    bodies = []
-    for length_class in classes:
-        long = length_class == LengthClass.LONG
-        text = str(rng.choice(_LONG if long else _SHORT)).format(rng.choice(_THINGS))
-        body: dict[str, object] = {
-            "model": plan.model, "stream": True, "messages": [{"role": "user", "content": text}],
-        }  # fmt: skip
-        if long:
-            body["max_tokens"] = plan.max_tokens_long
-        bodies.append(body)
-    began = time.perf_counter()
+    classes, arrival_s = plan.draw(np.random.default_rng([plan.seed, run]))
+    long = classes == int(LengthClass.LONG)
+    bodies = request_bodies(long, None, plan.max_tokens_long, model=plan.model, fill_caps=False)
+    began = time.monotonic()
     answers = await asyncio.gather(
-        *(_ask(client, body, began, due_s) for body, due_s in zip(bodies, arrival_s, strict=True))
-    )
-    done = np.asarray([answer.done_s is not None for answer in answers])
-    return BenchSample(
-        policy=label,
-        run=run,
-        length_class=classes[done].astype(np.int8),
-        wait_s=np.asarray([a.first_s for a, ok in zip(answers, done, strict=True) if ok], dtype=np.float64),
-        sojourn_s=np.asarray([a.done_s for a, ok in zip(answers, done, strict=True) if ok], dtype=np.float64),
-        promoted=np.asarray([a.promoted for a, ok in zip(answers, done, strict=True) if ok], dtype=np.bool_),
-        makespan_s=max(
-            (due_s + a.done_s for a, due_s in zip(answers, arrival_s, strict=True) if a.done_s is not None),
-            default=0.0,
+        *(
+            _ask_at(began + due_s, client, body, bool(k))
+            for body, k, due_s in zip(bodies, long, arrival_s, strict=True)
         )
-        - float(arrival_s.min()),
-        failed=int(np.sum(~done)),
     )
+    ends = [due_s + a.sojourn_s for a, due_s in zip(answers, arrival_s, strict=True) if a is not None]
+    return sample_of(label, run, answers, max(ends, default=0.0) - float(arrival_s.min()))
 
 
-async def _ask(client: httpx.AsyncClient, body: dict[str, object], began: float, due_s: float) -> _Answer:
-    """One streamed answer, timed from `due_s`; a failure leaves `done_s` empty and is counted, not raised."""
-    import httpx
-
-    await asyncio.sleep(began + due_s - time.perf_counter())
-    began += due_s
-    answer = _Answer()
+async def _ask_at(due: float, client: httpx.AsyncClient, body: dict[str, Any], long: bool) -> Timed | None:
+    """One answer, asked for at a time of the monotonic clock; a failure is counted, not raised."""
+    await asyncio.sleep(due - time.monotonic())
     try:
-        async with client.stream("POST", "/v1/chat/completions", json=body) as response:
-            response.raise_for_status()
-            async for chunk in response.aiter_raw():
-                if chunk and answer.first_s is None:
-                    answer.first_s = time.perf_counter() - began
-            answer.promoted = response.headers.get("x-clairvoyant-promoted", "") in ("1", "true")
-        if answer.first_s is not None:
-            answer.done_s = time.perf_counter() - began
-    except httpx.HTTPError:
-        answer.done_s = None
-    return answer
+        return await ask(client, body, long)
+    except BackendError:
+        return None
 
 
 async def _proxy_policy(client: httpx.AsyncClient) -> dict[str, object] | None:

@@ -9,14 +9,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from clairvoyant_lab.bench.report import BenchReport, BenchSample
-from clairvoyant_lab.bench.traffic import PROMPTS_SHORT, Timed, ask, request_bodies, run_apart
+from clairvoyant_lab.bench.traffic import (
+    PROMPTS_SHORT,
+    Timed,
+    ask,
+    http_client,
+    request_bodies,
+    run_apart,
+    sample_of,
+)
 from clairvoyant_lab.errors import ParameterError, unknown_name
-from clairvoyant_lab.lengths import LengthClass
 from clairvoyant_lab.scheduling.serial import serial_policy
 from clairvoyant_lab.simulation.serial import simulate_serial
 from clairvoyant_lab.simulation.trace import Trace
@@ -30,8 +37,6 @@ __all__ = [
     "measured_burst",
     "with_oracle",
 ]
-
-T = TypeVar("T")
 
 
 def bench_overtaking(
@@ -99,7 +104,7 @@ def bench_overtaking(
                 began = time.monotonic()
                 timed = run_apart(_burst(stack.url, bodies, order, speedup, timeout_s))
                 makespan = (time.monotonic() - began) * speedup
-            samples.append(_sample(policy, run, timed, makespan))
+            samples.append(sample_of(policy, run, timed, makespan))
     parameters = {
         "n_short": n_short,
         "n_long": n_long,
@@ -234,10 +239,7 @@ def with_oracle(report: BenchReport, base: str) -> BenchReport:
 async def _burst(
     url: str, bodies: list[dict[str, Any]], order: Any, speedup: float, timeout_s: float
 ) -> list[Timed]:
-    import httpx
-
-    limits = httpx.Limits(max_connections=len(bodies) + 2)
-    async with httpx.AsyncClient(base_url=url, timeout=timeout_s, limits=limits, trust_env=False) as client:
+    async with http_client(url, len(bodies), timeout_s) as client:
         first = dict(bodies[0]) | {"messages": [{"role": "user", "content": PROMPTS_SHORT[0]}]}
         if "emulate" in first:
             # long enough, whatever the speed-up, that the burst has come before it ends
@@ -253,16 +255,3 @@ async def _burst(
             await asyncio.sleep(0.001)  # so that they arrive in the order that was drawn
         await running
         return list(await asyncio.gather(*tasks))
-
-
-def _sample(policy: str, run: int, timed: list[Timed], makespan_s: float) -> BenchSample:
-    classes = [int(LengthClass.LONG if item.long else LengthClass.SHORT) for item in timed]
-    return BenchSample(
-        policy=policy,
-        run=run,
-        length_class=np.array(classes, dtype=np.int8),
-        wait_s=np.array([item.wait_s for item in timed]),
-        sojourn_s=np.array([item.sojourn_s for item in timed]),
-        promoted=np.array([item.promoted for item in timed]),
-        makespan_s=makespan_s,
-    )

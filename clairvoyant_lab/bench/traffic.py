@@ -1,17 +1,19 @@
-"""Short and long requests for a running proxy, and what their clients see."""
+"""Short and long requests over HTTP, and what their clients see: what all measured benchmarks are made of."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from clairvoyant_lab.bench.report import BenchSample
 from clairvoyant_lab.errors import BackendError
+from clairvoyant_lab.lengths import LengthClass
 
 if TYPE_CHECKING:
     import httpx
@@ -23,9 +25,11 @@ __all__ = [
     "PROMPTS_SHORT",
     "Timed",
     "ask",
+    "http_client",
     "queue_snapshot",
     "request_bodies",
     "run_apart",
+    "sample_of",
     "send_mixed_traffic",
 ]
 
@@ -52,10 +56,12 @@ PROMPTS_LONG = (
 
 @dataclass
 class Timed:
-    """One answer as its client saw it, in seconds."""
+    """One answer as its client saw it, in seconds from its arrival.
+
+    `wait_s` is until its service began as the proxy says, or until its first piece from a plain backend.
+    """
 
     long: bool
-    service_s: float
     wait_s: float
     sojourn_s: float
     promoted: bool
@@ -92,17 +98,12 @@ def send_mixed_traffic(
     bodies = request_bodies(order, *_lengths(emulated, short_cap, long_cap))
 
     async def work() -> None:
-        import httpx
-
         left = iter(zip(bodies, order, strict=True))
-        limits = httpx.Limits(max_connections=at_once + 1)
-        async with httpx.AsyncClient(
-            base_url=proxy_url, timeout=600.0, limits=limits, trust_env=False
-        ) as http:
+        async with http_client(proxy_url, at_once) as http:
 
             async def one_client() -> None:
                 for body, long in left:
-                    await ask(http, body, bool(long), 1.0)
+                    await ask(http, body, bool(long))
 
             await asyncio.gather(*(one_client() for _ in range(at_once)))
 
@@ -130,15 +131,10 @@ def queue_snapshot(
     bodies = request_bodies([True, *order], *_lengths(emulated, short_cap, long_cap))
 
     async def work() -> QueueState:
-        import httpx
-
-        async with (
-            httpx.AsyncClient(base_url=proxy_url, timeout=600.0, trust_env=False) as http,
-            AsyncProxyClient(proxy_url) as client,
-        ):
+        async with http_client(proxy_url, len(bodies)) as http, AsyncProxyClient(proxy_url) as client:
             tasks = []
             for body, long in zip(bodies, [True, *order], strict=True):
-                tasks.append(asyncio.create_task(ask(http, body, bool(long), 1.0)))
+                tasks.append(asyncio.create_task(ask(http, body, bool(long))))
                 deadline = time.monotonic() + 10.0
                 while time.monotonic() < deadline:
                     state = await client.state()
@@ -165,9 +161,19 @@ def _lengths(
 
 
 def request_bodies(
-    order: Any, short_cap: int | None, long_cap: int | None, emulated: tuple[int, int] | None
+    order: Any,
+    short_cap: int | None,
+    long_cap: int | None,
+    emulated: tuple[int, int] | None = None,
+    *,
+    model: str = "default",
+    fill_caps: bool = True,
 ) -> list[dict[str, Any]]:
-    """Bodies of chat requests, short or long as `order` says, with caps or lengths for an emulator."""
+    """Bodies of chat requests, short or long as `order` says, with caps or lengths for an emulator.
+
+    `fill_caps` asks by llama.cpp's own field for answers that fill their caps, so that all policies do the
+    same work; other backends may not know the field.
+    """
     counts = [0, 0]
     bodies = []
     for long in order:
@@ -176,36 +182,72 @@ def request_bodies(
         text = prompts[counts[kind] % len(prompts)]
         counts[kind] += 1
         body: dict[str, Any] = {
-            "model": "default",
+            "model": model,
             "messages": [{"role": "user", "content": text}],
             "stream": True,
             "temperature": 0.0,
         }
         if cap is not None:
-            # llama.cpp's own field: the answer fills its cap, so that all policies do the same work
-            body |= {"max_tokens": cap, "ignore_eos": True}
+            body |= {"max_tokens": cap, "ignore_eos": True} if fill_caps else {"max_tokens": cap}
         if emulated is not None:
             body["emulate"] = {"tokens": emulated[kind]}
         bodies.append(body)
     return bodies
 
 
-async def ask(client: httpx.AsyncClient, body: dict[str, Any], long: bool, speedup: float) -> Timed:
-    """Send one request and time its answer; BackendError if it fails."""
+def http_client(url: str, at_once: int, timeout_s: float = 600.0) -> httpx.AsyncClient:
+    """A client for so many requests at once, and a few of the proxy's control routes beside them."""
     import httpx
 
-    began = time.monotonic()
+    limits = httpx.Limits(max_connections=at_once + 2)
+    return httpx.AsyncClient(base_url=url, timeout=timeout_s, limits=limits, trust_env=False)
+
+
+async def ask(client: httpx.AsyncClient, body: dict[str, Any], long: bool, speedup: float = 1.0) -> Timed:
+    """Send one request and time its answer; BackendError if it fails.
+
+    Parameters
+    ----------
+    client : httpx.AsyncClient
+    body : dict
+        From `request_bodies`.
+    long : bool
+        Kept with the times.
+    speedup : float
+        Of an emulated backend: times are multiplied by it.
+    """
+    import httpx
+
+    began, first_s = time.monotonic(), None
     try:
         async with client.stream("POST", "/v1/chat/completions", json=body) as response:
             if response.status_code != 200:
                 raise BackendError(f"{response.status_code} from {client.base_url}")
-            wait_s = float(response.headers["x-clairvoyant-queue-wait-ms"]) / 1000.0
-            promoted = response.headers["x-clairvoyant-promoted"] == "true"
-            async for _ in response.aiter_raw():
-                pass
+            waited_ms = response.headers.get("x-clairvoyant-queue-wait-ms")
+            promoted = response.headers.get("x-clairvoyant-promoted") == "true"
+            async for piece in response.aiter_raw():
+                if piece and first_s is None:
+                    first_s = time.monotonic() - began
     except httpx.HTTPError as error:
         raise BackendError(f"an answer from {client.base_url} failed ({error!r})") from error
     sojourn_s = time.monotonic() - began
-    return Timed(
-        long, (sojourn_s - wait_s) * speedup, min(wait_s, sojourn_s) * speedup, sojourn_s * speedup, promoted
+    if first_s is None:
+        raise BackendError(f"an answer from {client.base_url} was empty")
+    wait_s = first_s if waited_ms is None else min(float(waited_ms) / 1000.0, sojourn_s)
+    return Timed(long, wait_s * speedup, sojourn_s * speedup, promoted)
+
+
+def sample_of(policy: str, run: int, answers: Sequence[Timed | None], makespan_s: float) -> BenchSample:
+    """A benchmark's sample of timed answers; None is one that failed, and only counted."""
+    whole = [answer for answer in answers if answer is not None]
+    classes = [LengthClass.LONG if answer.long else LengthClass.SHORT for answer in whole]
+    return BenchSample(
+        policy=policy,
+        run=run,
+        length_class=np.array(classes, dtype=np.int8),
+        wait_s=np.array([answer.wait_s for answer in whole], dtype=np.float64),
+        sojourn_s=np.array([answer.sojourn_s for answer in whole], dtype=np.float64),
+        promoted=np.array([answer.promoted for answer in whole], dtype=np.bool_),
+        makespan_s=makespan_s,
+        failed=len(answers) - len(whole),
     )
