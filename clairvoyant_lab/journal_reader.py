@@ -128,7 +128,7 @@ class Journal:
         return pd.DataFrame({k: v for k, v in self.columns.items() if k not in binary})
 
     def summary(self) -> dict[str, object]:
-        """Counts by outcome, span, and the latencies of finished requests."""
+        """Counts by outcome, span, how many rows can teach a rich model, latencies of finished requests."""
         outcome = self.columns["outcome"]
         arrival = self.columns["arrival_unix_s"]
         done = [i for i, name in enumerate(outcome) if name == "done"]
@@ -138,6 +138,8 @@ class Journal:
             "span_s": float(max(arrival) - min(arrival)) if arrival else 0.0,
             "schema": f"{self.meta.get('schema_name')} {self.meta.get('schema_hash')}",
         }
+        words = zip(self.columns["ngrams"], self.columns["surface"], strict=True)
+        rows["with_ngrams"] = sum(ids is not None and surface is not None for ids, surface in words)
         for name in sorted(set(outcome)):
             rows[f"outcome {name}"] = outcome.count(name)
         if wait.size:

@@ -224,6 +224,7 @@ def test_an_old_journal_is_read_as_it_is_and_grows_when_it_is_continued(tmp_path
     journal = read_journal(path)
     assert (len(journal), journal.meta["format_version"], journal.meta["words_hash"]) == (121, "2", RICH_HASH)
     assert journal.columns["surface"][:60] == [None] * 60
+    assert journal.summary()["with_ngrams"] == 60
     rows = journal.training_set()
     assert rows.has_words.tolist() == [False] * 60 + [True] * 60 + [False]
     report = retrain_from_journal(path, tmp_path / "b.onnx", n_estimators=5)
