@@ -63,7 +63,7 @@ class ModelCard:
 
 - Make it again: {again}
 - File: {self.report.n_bytes:,} bytes, sha256 `{self.report.sha256}`; the same versions on one
-  thread give the same bytes: {versions}.
+  thread of the same kind of processor give the same bytes: {versions}.
 - Training rows `{self.fingerprint}`, cut from corpus `{self.corpus_fingerprint}` (ShareGPT V3,
   labelled with a Llama-like tokenizer).
 - Held out: a fifth of the conversations, the same for every model

@@ -1,7 +1,8 @@
 """Make the committed models again, bit for bit, and write their cards.
 
 `clairvoyant-lab export NAME --to FOLDER` runs this. The same library versions (they stand in the card) on
-one thread give the same bytes; another version of XGBoost or scikit-learn may round differently.
+one thread of the same kind of processor give the same bytes; another version of XGBoost or scikit-learn, or
+another processor under the n-gram scores, may round differently.
 """
 
 from __future__ import annotations
