@@ -221,6 +221,7 @@ class _Exhaustive:
             return self.memo[key][0]
         answer: tuple[int, int] | None = None
         choice: tuple[int, ...] = ()
+        least = self._least(waiting, running)
         ahead = max((progress for _, progress in running), default=0)
         ready = [job for job in sorted(waiting) if self.release[job] <= t]
         room = self.size - len(running) if ahead <= self.limit else 0
@@ -233,9 +234,22 @@ class _Exhaustive:
                 cost, steps = self._after(t, waiting, running, chosen)
                 if answer is None or (cost, steps) < answer:
                     answer, choice = (cost, steps), chosen
+                if answer == least:
+                    break
+            if answer == least:
+                break
         assert answer is not None
         self.memo[key] = (answer, choice)
         return answer
+
+    def _least(self, waiting: frozenset[int], running: tuple[tuple[int, int], ...]) -> tuple[int, int] | None:
+        """What no way on from here undercuts, where only steps cost: who reaches it may stop looking."""
+        if self.footprint_cost:
+            return None
+        left = [self.jobs[job] for job in waiting]
+        left += [self.jobs[job] - progress for job, progress in running]
+        steps = max(-(-sum(left) // self.size), max(left))
+        return (self.step_cost * steps, steps)
 
     def _skips_a_twin(self, chosen: tuple[int, ...], ready: list[int]) -> bool:
         """Of jobs that nothing tells apart, the earlier ones go first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from itertools import product
 from pathlib import Path
 
@@ -11,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clairvoyant_lab.errors import ParameterError
+from clairvoyant_lab.errors import MissingExtraError, ParameterError
 from clairvoyant_lab.scheduling.measure import measure_schedule
 from clairvoyant_lab.scheduling.optimum import batch_optimum, exhaustive_optimum
 from clairvoyant_lab.scheduling.rules import RULES, rule_starts
+from clairvoyant_lab.scheduling.theory import claims
 from clairvoyant_lab.scheduling.theory.bounds import makespan_bounds
 
 pytest.importorskip("ortools", reason="the extra `exact`")
@@ -144,3 +146,26 @@ def test_bad_input(keywords, field):
 def test_exhaustive_search_refuses_what_it_cannot_finish():
     with pytest.raises(ParameterError, match="at most 8"):
         exhaustive_optimum([1] * 9, 2, 1)
+
+
+def test_the_optimum_of_small_instances_needs_no_solver(monkeypatch):
+    rng = np.random.default_rng(8)
+    cases = [
+        (
+            rng.integers(1, 9, int(rng.integers(7, 9))).tolist(),
+            int(rng.integers(2, 4)),
+            int(rng.integers(0, 9)),
+        )
+        for _ in range(25)
+    ]
+    claims._optimal.cache_clear()
+    solved = [claims.optimal_makespan(*case) for case in cases]
+    claims._optimal.cache_clear()
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)  # as where the extra isn't installed
+    assert [claims.optimal_makespan(*case) for case in cases] == solved
+    monkeypatch.setattr(claims, "rule_starts", lambda rule, own, *_: np.cumsum(own))  # nothing proved by them
+    claims._optimal.cache_clear()
+    assert [claims.optimal_makespan(*case) for case in cases[:8]] == solved[:8]
+    with pytest.raises(MissingExtraError, match="exact"):
+        claims.optimal_makespan([3, 3, 3, 2, 2, 2, 1, 1, 1], 2, 1)
+    claims._optimal.cache_clear()

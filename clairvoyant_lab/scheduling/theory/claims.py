@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from clairvoyant_lab.errors import ParameterError, unknown_name
+from clairvoyant_lab.errors import MissingExtraError, ParameterError, unknown_name
 from clairvoyant_lab.scheduling.batch import check_alpha, check_batch_size, check_steps
 from clairvoyant_lab.scheduling.measure import ScheduleMeasure, measure_schedule
 from clairvoyant_lab.scheduling.rules import rule_starts
@@ -129,6 +129,7 @@ def check_claim(
 
 @lru_cache(maxsize=200_000)
 def _optimal(jobs: Jobs, batch_size: int, alpha: int) -> int:
+    from clairvoyant_lab.scheduling.cohort import plan
     from clairvoyant_lab.scheduling.optimum import (
         MOST_EXHAUSTIVE_JOBS,
         batch_optimum,
@@ -142,7 +143,14 @@ def _optimal(jobs: Jobs, batch_size: int, alpha: int) -> int:
             return bound
     if len(jobs) <= MOST_EXHAUSTIVE_JOBS - 2 and sum(jobs) <= 30:
         return exhaustive_optimum(jobs, batch_size, alpha).makespan_steps
-    found = batch_optimum(jobs, batch_size, alpha, time_limit_s=30)
+    try:
+        found = batch_optimum(jobs, batch_size, alpha, time_limit_s=30)
+    except MissingExtraError:
+        if len(jobs) > MOST_EXHAUSTIVE_JOBS:
+            raise
+        # without the solver: cohort may reach the bound, and the rest is few enough to look at every schedule
+        steps = int((plan(own, batch_size, alpha, effort=0).start_steps + own).max())
+        return steps if steps == bound else exhaustive_optimum(jobs, batch_size, alpha).makespan_steps
     if not found.proven:
         raise ParameterError("lengths", jobs, "too large to find the proven optimum in 30 s")
     return found.makespan_steps
