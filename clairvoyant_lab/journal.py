@@ -149,6 +149,7 @@ class JournalWriter:
         self._pending: deque[JournalRow] = deque()
         self._wake = threading.Event()
         self._closing = False
+        self._locked = False
         self._connection = self._open(schema, most_pages)
         self._thread = threading.Thread(target=self._run, name="clairvoyant-journal", daemon=True)
         self._thread.start()
@@ -204,11 +205,11 @@ class JournalWriter:
         while True:
             self._wake.wait(COMMIT_EVERY_S)
             closing = self._closing
-            self._commit()
+            self._commit(last=closing)
             if closing:
                 return
 
-    def _commit(self) -> None:
+    def _commit(self, *, last: bool) -> None:
         if not self._pending or self.failure is not None:
             return
         rows = [self._pending.popleft() for _ in range(len(self._pending))]
@@ -217,12 +218,21 @@ class JournalWriter:
             self._connection.executemany(_INSERT, [astuple(row) for row in rows])
             self._connection.execute("COMMIT")
             self.written += len(rows)
+            self._locked = False
         except sqlite3.Error as error:
+            if self._connection.in_transaction:
+                self._roll_back()
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code == sqlite3.SQLITE_BUSY and not last:
+                # another program holds the file, which passes: the rows wait for the next try
+                self._pending.extendleft(reversed(rows))
+                if not self._locked:
+                    log.warning("another program has locked the journal; its rows wait")
+                self._locked = True
+                return
             self.failure = str(error)
             self.lost += len(rows) + len(self._pending)
             self._pending.clear()
-            if self._connection.in_transaction:
-                self._roll_back()
             log.warning("the journal stops (%s); requests go on without it", error)
             if self._on_failure is not None:
                 self._on_failure(self.failure)

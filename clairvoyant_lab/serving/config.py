@@ -112,6 +112,10 @@ class ProxySettings:
         """Refuse what cannot work before anything is opened."""
         _check_backend(self.backend)
         _check_whole("port", self.port, least=0, most=65535)
+        if _is_itself(self.backend, self.host, self.port):
+            raise ParameterError(
+                "backend", self.backend, "is where the proxy itself listens: give another port"
+            )
         for name in ("slots", "max_queue", "max_body_bytes", "send_buffer_bytes"):
             _check_whole(name, getattr(self, name), least=1)
         for name in (
@@ -228,12 +232,32 @@ def _from_text(name: str, text: str, kind: str) -> Any:
 def _check_backend(url: str) -> None:
     try:
         parts = urlsplit(url)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname)
         _ = parts.port
     except ValueError:
         fine = False
-    if not fine:
-        raise ParameterError("backend", url, "give an http:// or https:// URL without a query string")
+    if fine and "@" in parts.netloc:
+        # it would stand in logs, and a client's own Authorization goes through
+        hidden = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        raise ParameterError("backend", hidden, "leave the user and password out: clients send their own")
+    if not fine or any(mark in url for mark in "?#") or any(letter.isspace() for letter in url):
+        raise ParameterError(
+            "backend", url, "give an http:// or https:// URL, a path at most behind its host"
+        )
+
+
+def _is_itself(url: str, host: str, port: int) -> bool:
+    """Whether a backend's URL is where the proxy listens: each request would wait for itself."""
+    parts = urlsplit(url)
+    default = 443 if parts.scheme == "https" else 80
+    if port == 0 or (parts.port or default) != port or parts.hostname is None:
+        return False
+    ours, theirs = host.lower(), parts.hostname
+    if ours == theirs:
+        return True
+    everywhere = ours in ("0.0.0.0", "::")
+    named = "localhost" in (ours, theirs) and is_loopback(ours)
+    return is_loopback(theirs) and (everywhere or named)
 
 
 def _check_whole(name: str, value: object, *, least: int, most: int | None = None) -> None:

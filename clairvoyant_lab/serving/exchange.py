@@ -7,6 +7,7 @@ from collections.abc import AsyncIterable, Callable, Mapping
 
 import aiohttp
 from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
 from multidict import CIMultiDict
 
 from clairvoyant_lab.serving.config import ProxySettings
@@ -27,12 +28,22 @@ def error_response(
     dialect: str, status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> web.Response:
     """An error of our own in the dialect of the path."""
-    return web.Response(
+    return _OwnResponse(
         status=status,
         body=error_body(dialect, status, message, code),
         content_type="application/json",
         headers=headers,
     )
+
+
+class _OwnResponse(web.Response):
+    """What we say ourselves; a page of another origin may read it, or its user would see no reason at all."""
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        origin = request.headers.get("Origin")
+        if origin is not None and origin.isascii():
+            self.headers.update({"Access-Control-Allow-Origin": origin, "Vary": "Origin"})
+        return await super().prepare(request)
 
 
 class _RelayedResponse(web.StreamResponse):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
+from posixpath import normpath
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
@@ -54,11 +55,14 @@ class Ask(NamedTuple):
 def path_of(raw_target: str) -> str:
     """Path of a request target without its query, and without a trailing slash.
 
-    It is decoded, as the backend will decode it: an escaped letter is no way around the queue.
+    It is decoded, and its double slashes and dots resolved, as the backend or a server before it may do: an
+    odd spelling is no way around the queue.
     """
     path = raw_target.split("?", 1)[0]
     if "%" in path:
         path = unquote(path)
+    if "//" in path or "/." in path:
+        path = "/" + normpath(path).lstrip("/")
     return path[:-1] if len(path) > 1 and path.endswith("/") else path
 
 

@@ -9,6 +9,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from errno import EADDRINUSE
 from typing import Any
 
 from aiohttp import web
@@ -142,8 +143,8 @@ class Proxy:
             await self.upstream.close()
             self.recorder.close()
             raise ClairvoyantError(
-                f"cannot listen on {self.settings.host}:{self.settings.port} ({error.strerror}); "
-                "is another proxy running there? give another --port"
+                f"cannot listen on {self.settings.host}:{self.settings.port} ({error.strerror})"
+                + ("; is another proxy running there? give another --port" * (error.errno == EADDRINUSE))
             ) from error
         self.port = self._runner.addresses[0][1]
         self.tuner.start()
@@ -215,7 +216,11 @@ class Proxy:
         self.history.passed_through += 1
         exchange = Exchange(request, self.upstream, self.settings, dialect_of(path))
         body = pieces_of(request) if request.body_exists else None
-        return await exchange.run(target, body)
+        self.in_flight += 1
+        try:
+            return await exchange.run(target, body)
+        finally:
+            self.in_flight -= 1
 
     async def _scheduled(self, request: web.BaseRequest, target: str, path: str) -> web.StreamResponse:
         job = Job(

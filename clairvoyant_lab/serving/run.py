@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 from clairvoyant_lab.serving.backends.emulate import Emulator
 from clairvoyant_lab.serving.config import ProxySettings
 from clairvoyant_lab.serving.loops import new_event_loop
+from clairvoyant_lab.serving.open_files import waiting_room
 from clairvoyant_lab.serving.proxy import Proxy, load_model
 
 __all__ = ["run_emulator", "run_proxy"]
+
+log = logging.getLogger("clairvoyant_lab.proxy")
 
 
 def run_proxy(settings: ProxySettings) -> None:
@@ -42,12 +47,22 @@ def run_emulator(**options: Any) -> None:
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # closed by who started us: a socket must not get the number of stdout
+            os.open(os.devnull, os.O_RDWR)
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(work)
 
 
 async def _proxy(settings: ProxySettings) -> None:
-    proxy = Proxy(settings, load_model(settings.model))
+    room = waiting_room(settings.max_queue, settings.slots)
+    if room < settings.max_queue:
+        log.warning(
+            "too few files may be open (ulimit -n) for max_queue = %d: %d may wait", settings.max_queue, room
+        )
+    proxy = Proxy(replace(settings, max_queue=room), load_model(settings.model))
     stop, hurry = asyncio.Event(), asyncio.Event()
 
     def asked() -> None:

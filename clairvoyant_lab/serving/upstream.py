@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, Iterable
+from errno import EMFILE, ENFILE
 from typing import Any
 
 import aiohttp
@@ -138,6 +139,12 @@ def fault_of(error: BaseException) -> UpstreamFaultError:
         return UpstreamFaultError(
             504, "backend_connect_timeout", "the backend did not accept a connection in time"
         )
+    if isinstance(error, aiohttp.ClientSSLError):
+        return UpstreamFaultError(
+            502, "backend_tls", "the backend is no HTTPS server, or its certificate is not one to trust"
+        )
+    if isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
+        return UpstreamFaultError(503, "too_many_files", "the proxy may open no more files (ulimit -n)")
     if isinstance(error, aiohttp.ClientConnectorError):
         return UpstreamFaultError(502, "backend_down", "the backend cannot be reached; is it running?")
     if isinstance(error, aiohttp.ClientResponseError):

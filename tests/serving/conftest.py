@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -168,3 +169,44 @@ async def stack(make_stack: Callable[..., Awaitable[Stack]]) -> Stack:
 def word_predictor() -> type[WordPredictor]:
     """The class of the stand-in predictor, for tests that start a stack of their own."""
     return WordPredictor
+
+
+class Backend:
+    """A bare server: keeps each request's head, then says its pieces, and then nothing until it is left."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+        self.says: list[bytes] = []
+        self.pause_s = 0.0
+        self.left = 0
+        self.url = ""
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str = "127.0.0.1") -> None:
+        self._server = await asyncio.start_server(self._serve, host, 0)
+        name = f"[{host}]" if ":" in host else host
+        self.url = f"http://{name}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            self.heard.append(await reader.readuntil(b"\r\n\r\n"))
+            for piece in self.says:
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(self.pause_s)
+            await reader.read()
+        self.left += 1
+        writer.close()
+
+
+@pytest.fixture
+async def backend() -> AsyncIterator[Backend]:
+    """A bare backend that does what its test says."""
+    made = Backend()
+    await made.start()
+    yield made
+    await made.stop()

@@ -352,3 +352,27 @@ async def test_tau_calibrated_comes_from_the_recent_traffic(make_stack: Any) -> 
     timeout = stack.proxy.line.policy.starvation_timeout_s
     assert timeout is None or timeout > 3.0, "a tau that promotes everyone is no advice"
     assert not await stack.proxy.tuner.tune(), "not again before as many have come"
+
+
+def test_a_file_that_another_program_locks_for_a_while_loses_no_row(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "j.sqlite"
+    writers = [JournalWriter(path, journal_schema()) for _ in range(2)]
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    for k in range(10):
+        writers[k % 2].put(row(k))
+    deadline = time.monotonic() + 20.0
+    while caplog.text.count("has locked the journal") < 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    other.execute("COMMIT")
+    for k in range(10, 20):
+        writers[k % 2].put(row(k))
+    for writer in writers:
+        writer.close()
+        assert (writer.failure, writer.lost, writer.written) == (None, 0, 10)
+    assert caplog.text.count("has locked the journal") == 2, "told once each, and then it waits"
+    (n,) = other.execute("SELECT COUNT(DISTINCT request_id) FROM requests").fetchone()
+    other.close()
+    assert n == 20

@@ -16,6 +16,7 @@ import aiohttp
 import numpy as np
 import pytest
 
+import clairvoyant_lab as cl
 from clairvoyant_lab.serving.backends.emulate import Emulator
 
 COMMAND = [sys.executable, "-c", "from clairvoyant_lab.cli import main; main()"]
@@ -167,6 +168,23 @@ def test_bad_use_exits_2_and_says_just_that(option: str, value: str) -> None:
     assert option.lstrip("-") in last
     # only what can be found out no sooner is told after the loading
     assert [line.split(" ")[0] for line in before] == (["loading"] if option == "--journal" else [])
+
+
+def test_a_proxy_without_standard_streams_serves_and_ends_well(unused_tcp_port: int) -> None:
+    command = [*COMMAND, "proxy", "--backend", "http://127.0.0.1:9", "--model", "sharegpt"]
+    line = f'exec "$@" --port {unused_tcp_port} <&- >&- 2>&-'
+    process = subprocess.Popen(["sh", "-c", line, "sh", *command])
+    try:
+        url = f"http://127.0.0.1:{unused_tcp_port}"
+        with cl.ProxyClient(url) as client:
+            deadline = time.monotonic() + 60.0
+            while not client.healthy() and process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.1)
+            assert client.healthy()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
 
 
 def test_what_takes_time_is_said_first_and_the_ready_line_stands_alone(spawn: Any) -> None:

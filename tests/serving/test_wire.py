@@ -1,12 +1,10 @@
-"""What comes over a bare socket: requests that are no HTTP are refused in JSON, and nothing is quoted."""
+"""What comes over a bare socket or from a browser's page."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -31,46 +29,6 @@ def parsed(answer: bytes) -> tuple[int, dict[str, str], Any]:
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = {line.split(": ", 1)[0].lower(): line.split(": ", 1)[1] for line in lines}
     return int(first.split(" ")[1]), headers, json.loads(body)
-
-
-class Backend:
-    """A bare server: keeps each request's head, then says its pieces, and then nothing until it is left."""
-
-    def __init__(self) -> None:
-        self.heard: list[bytes] = []
-        self.says: list[bytes] = []
-        self.pause_s = 0.0
-        self.left = 0
-        self.url = ""
-        self._server: asyncio.Server | None = None
-
-    async def start(self, host: str = "127.0.0.1") -> None:
-        self._server = await asyncio.start_server(self._serve, host, 0)
-        name = f"[{host}]" if ":" in host else host
-        self.url = f"http://{name}:{self._server.sockets[0].getsockname()[1]}"
-
-    async def stop(self) -> None:
-        if self._server is not None:
-            self._server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            self.heard.append(await reader.readuntil(b"\r\n\r\n"))
-            for piece in self.says:
-                writer.write(piece)
-                await writer.drain()
-                await asyncio.sleep(self.pause_s)
-            await reader.read()
-        self.left += 1
-        writer.close()
-
-
-@pytest.fixture
-async def backend() -> AsyncIterator[Backend]:
-    made = Backend()
-    await made.start()
-    yield made
-    await made.stop()
 
 
 POST = b"POST /api/chat HTTP/1.1\r\nHost: x\r\n"
@@ -122,7 +80,7 @@ async def test_what_is_no_http_is_refused_in_json_and_not_quoted(
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/api/chat", "/api/create", "/v1/files"])
 async def test_a_chunk_that_breaks_later_is_refused_in_the_dialect_of_the_path(
-    make_stack: Any, backend: Backend, path: str
+    make_stack: Any, backend: Any, path: str
 ) -> None:
     stack = await make_stack(backend=backend.url)
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{{ \r\n".encode()
@@ -135,7 +93,7 @@ async def test_a_chunk_that_breaks_later_is_refused_in_the_dialect_of_the_path(
     stack.check_books()
 
 
-async def test_three_hundred_headers_reach_the_backend(make_stack: Any, backend: Backend) -> None:
+async def test_three_hundred_headers_reach_the_backend(make_stack: Any, backend: Any) -> None:
     stack = await make_stack(backend=backend.url)
     backend.says = [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"]
     many = b"".join(b"X-%d: 1\r\n" % k for k in range(300))
@@ -170,7 +128,7 @@ async def test_a_fault_of_our_own_is_a_500_in_the_dialect_of_the_path(
 
 @pytest.mark.parametrize("path", ["/api/pull", "/api/create", "/v1/responses", "/events"])
 async def test_a_pass_through_may_be_silent_for_as_long_as_its_client_waits(
-    make_stack: Any, backend: Backend, path: str
+    make_stack: Any, backend: Any, path: str
 ) -> None:
     stack = await make_stack(backend=backend.url, first_byte_timeout_s=0.1, silence_timeout_s=0.1)
     backend.pause_s = 0.4
@@ -185,7 +143,7 @@ async def test_a_pass_through_may_be_silent_for_as_long_as_its_client_waits(
         assert await answer.read() == said + said
 
 
-async def test_a_load_call_may_take_as_long_as_the_model_is_large(make_stack: Any, backend: Backend) -> None:
+async def test_a_load_call_may_take_as_long_as_the_model_is_large(make_stack: Any, backend: Any) -> None:
     stack = await make_stack(backend=backend.url, first_byte_timeout_s=0.1)
     backend.pause_s = 0.4
     backend.says = [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"]
@@ -194,7 +152,7 @@ async def test_a_load_call_may_take_as_long_as_the_model_is_large(make_stack: An
 
 
 @pytest.mark.parametrize("begun", [False, True])
-async def test_a_pass_through_ends_with_its_client(make_stack: Any, backend: Backend, begun: bool) -> None:
+async def test_a_pass_through_ends_with_its_client(make_stack: Any, backend: Any, begun: bool) -> None:
     stack = await make_stack(backend=backend.url)
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
     backend.says = [head] if begun else []
@@ -207,7 +165,7 @@ async def test_a_pass_through_ends_with_its_client(make_stack: Any, backend: Bac
     assert await stack.until(lambda: backend.left == 1) < 1.0
 
 
-async def test_a_slow_reader_of_a_pass_through_is_not_cut_off(make_stack: Any, backend: Backend) -> None:
+async def test_a_slow_reader_of_a_pass_through_is_not_cut_off(make_stack: Any, backend: Any) -> None:
     stack = await make_stack(backend=backend.url, send_buffer_bytes=4096, client_stall_timeout_s=0.1)
     blob = bytes(range(256)) * 40_000
     backend.says = [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(blob), blob]
@@ -217,3 +175,111 @@ async def test_a_slow_reader_of_a_pass_through_is_not_cut_off(make_stack: Any, b
     await asyncio.sleep(0.5)
     assert await asyncio.wait_for(reader.readexactly(len(blob)), 10.0) == blob
     writer.close()
+
+
+async def test_stopping_lets_a_pass_through_finish(make_stack: Any, backend: Any) -> None:
+    stack = await make_stack(backend=backend.url)
+    backend.pause_s = 0.3
+    backend.says = [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n", b"{", b"}\r\n"]
+    pull = asyncio.create_task(stack.ask(path="/api/pull"))
+    await stack.until(lambda: len(backend.heard) == 1)
+    await stack.proxy.stop(grace_s=10.0)
+    assert (await pull)[0] == 200
+
+
+# -- clients ----------------------------------------------------------------------------------------
+
+
+async def test_an_old_client_gets_a_stream_that_ends_with_its_connection(stack: Any) -> None:
+    sent = b'{"prompt":"x","stream":true,"emulate":{"tokens":3}}'
+    head = b"POST /v1/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(sent)
+    answer = await spoken(stack.proxy.port, head + sent)
+    assert answer.startswith(b"HTTP/1.0 200 OK\r\n")
+    assert b"chunked" not in answer
+    assert answer.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"DELETE /clairvoyant/state HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /clairvoyant/state HTTP/1.1\r\nHost: elsewhere\r\n\r\n",
+        b"POST /clairvoyant/none HTTP/1.1\r\nHost: x\r\nContent-Length: 4000\r\n\r\n" + b"x" * 4000,
+        POST + b'Content-Length: 45\r\n\r\n{"messages":[1],"emulate":{"fault":"refuse"}}',
+    ],
+)
+async def test_a_connection_serves_on_after_an_error(stack: Any, bad: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", stack.proxy.port)
+    for sent, fine in ((bad, False), (b"GET /api/tags HTTP/1.1\r\nHost: x\r\n\r\n", True)):
+        writer.write(sent)
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5.0)
+        assert (b" 200 " in head.split(b"\r\n")[0]) == fine
+        await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "//v1/chat/completions",
+        "/v1//chat/completions",
+        "/./v1/chat/completions",
+        "/x/../v1/chat/completions/",
+    ],
+)
+async def test_an_odd_spelling_of_a_path_is_no_way_around_the_queue(
+    make_stack: Any, backend: Any, path: str
+) -> None:
+    stack = await make_stack(backend=backend.url)
+    backend.says = [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"]
+    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{{}}"
+    assert parsed(await spoken(stack.proxy.port, head.encode()))[0] == 200
+    assert stack.proxy.history.received == 1
+    assert backend.heard[0].startswith(f"POST {path} HTTP/1.1\r\n".encode()), "it goes on as it came"
+
+
+# -- a page in a browser ----------------------------------------------------------------------------
+
+
+async def test_a_preflight_is_the_backends_to_answer(make_stack: Any, backend: Any) -> None:
+    stack = await make_stack(backend=backend.url)
+    allowed = b"Access-Control-Allow-Origin: http://ui:3000\r\nAccess-Control-Allow-Headers: content-type\r\n"
+    backend.says = [b"HTTP/1.1 204 No Content\r\n" + allowed + b"\r\n"]
+    asked = {
+        "Origin": "http://ui:3000",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type",
+    }
+    url = stack.proxy.url + "/v1/chat/completions"
+    async with stack.http.options(url, headers=asked) as answer:
+        assert answer.status == 204
+        assert answer.headers["Access-Control-Allow-Origin"] == "http://ui:3000"
+        assert answer.headers["Access-Control-Allow-Headers"] == "content-type"
+    heard = backend.heard[0].lower()
+    assert all(f"{name}: {value}".lower().encode() in heard for name, value in asked.items())
+    assert not stack.proxy.history.received
+
+
+async def test_a_page_may_read_why_it_was_refused_but_not_the_control_routes(
+    make_stack: Any, unused_tcp_port: int
+) -> None:
+    stack = await make_stack(backend=f"http://127.0.0.1:{unused_tcp_port}")
+    origin = {"Origin": "http://ui:3000"}
+    for path in ("/v1/chat/completions", "/api/tags"):
+        async with stack.http.post(stack.proxy.url + path, json={"messages": [1]}, headers=origin) as answer:
+            assert answer.status == 502
+            assert answer.headers["Access-Control-Allow-Origin"] == "http://ui:3000"
+            assert answer.headers["Vary"] == "Origin"
+        async with stack.http.post(stack.proxy.url + path, json={"messages": [1]}) as answer:
+            assert "Access-Control-Allow-Origin" not in answer.headers
+    for path in ("state", "nothing"):
+        async with stack.http.get(f"{stack.proxy.url}/clairvoyant/{path}", headers=origin) as answer:
+            assert "Access-Control-Allow-Origin" not in answer.headers
+
+
+async def test_head_asks_whether_a_control_route_is_well(stack: Any) -> None:
+    for path, expected in (("healthz", 200), ("state", 200), ("nothing", 404), ("events", 405)):
+        async with stack.http.head(f"{stack.proxy.url}/clairvoyant/{path}") as answer:
+            assert (answer.status, await answer.read()) == (expected, b"")
