@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from clairvoyant_lab.errors import ParameterError, unknown_name
-from clairvoyant_lab.results import frame_html, summary_html
+from clairvoyant_lab.results import counted, frame_html, summary_html
 from clairvoyant_lab.scheduling.batch import check_alpha, check_steps
 
 if TYPE_CHECKING:
@@ -192,10 +192,10 @@ def calibrate_alpha(
         return AlphaAdvice(None, policy, reason, table, None)
     if choose == "cheapest":
         chosen = good.sort_values(["schedule_cost", "alpha"]).iloc[0]
-        reason = f"least c T + tau E of {len(good)} candidates that meet the targets"
+        reason = f"least cT + τE of the {counted(len(good), 'candidate')} within the targets"
     else:
         chosen = good.sort_values("alpha").iloc[0]
-        reason = f"smallest of {len(good)} candidates that meet the targets"
+        reason = f"smallest of the {counted(len(good), 'candidate')} within the targets"
     agrees = None if holdout is None else bool(chosen["holdout_meets_targets"])
     return AlphaAdvice(int(chosen["alpha"]), policy, reason, table, agrees)
 

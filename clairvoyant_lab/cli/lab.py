@@ -12,6 +12,7 @@ import typer
 
 from clairvoyant_lab.cli.frame import JsonOption, command_errors, print_frame, print_json, refuse
 from clairvoyant_lab.errors import ParameterError
+from clairvoyant_lab.results import counted
 
 __all__ = ["register"]
 
@@ -117,7 +118,7 @@ def report(
     failed = [outcome for outcome in outcomes if not outcome.ok]
     if failed:
         lines = "\n".join(f"  {outcome.name}: {outcome.error}" for outcome in failed)
-        raise refuse(f"{len(failed)} of {len(outcomes)} notebooks failed:\n{lines}")
+        raise refuse(f"{len(failed)} of {counted(len(outcomes), 'notebook')} failed:\n{lines}")
 
 
 @command_errors
@@ -134,7 +135,8 @@ def doctor(as_json: JsonOption = False) -> None:
     print_frame(pd.DataFrame([finding._asdict() for finding in findings]), as_json)
     missing = [finding for finding in findings if finding.state == "missing"]
     if missing:
-        raise refuse(f"{len(missing)} needed parts are missing: {', '.join(f.part for f in missing)}")
+        parts = counted(len(missing), "needed part is", "needed parts are")
+        raise refuse(f"{parts} missing: {', '.join(finding.part for finding in missing)}")
 
 
 def _pairs(texts: list[str]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from clairvoyant_lab.cli.frame import JsonOption, command_errors, print_frame, print_json
+from clairvoyant_lab.results import counted
 
 __all__ = ["register"]
 
@@ -104,7 +105,10 @@ def ledger(
 
 def print_summary(summary: dict[str, int]) -> None:
     """Print the number of verdicts of each kind on one line."""
-    typer.echo(", ".join(f"{count} {name}" for name, count in summary.items()))
+    from clairvoyant_lab.papers.verdicts import VERDICT_KINDS, count_of_kind
+
+    kinds = [count_of_kind(summary[kind], kind) for kind in VERDICT_KINDS]
+    typer.echo(", ".join([counted(summary["rows"], "row"), *kinds, f"{summary['weak']} weak"]))
 
 
 def _print_keys(prefix: str, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from clairvoyant_lab.errors import ParameterError
 from clairvoyant_lab.figures import theme
+from clairvoyant_lab.results import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,8 +61,8 @@ def schedule_chart(run: BatchRun, *, most_jobs: int = 400, title: str | None = N
     fairness = {True: "fair", False: "NOT fair", None: "no limit"}[run.fair]
     figure = theme.new_figure(
         title=title
-        or f"{theme.policy_label(run.policy.name)}: {run.makespan_steps:,} steps, largest gap {run.max_gap:,}"
-        f" ({fairness}){shown}",
+        or f"{theme.policy_label(run.policy.name)}: {counted(run.makespan_steps, 'step')}, "
+        f"largest gap {counted(run.max_gap, 'token')} ({fairness}){shown}",
         x_title="time (steps)",
         y_title="slot",
         height=int(min(160 + 26 * run.batch_size, 640)),

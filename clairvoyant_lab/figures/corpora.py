@@ -12,6 +12,7 @@ from clairvoyant_lab.corpora.starvation import VERDICTS, Starvation
 from clairvoyant_lab.errors import ParameterError
 from clairvoyant_lab.figures import theme
 from clairvoyant_lab.lengths import LengthClass
+from clairvoyant_lab.results import counted
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -37,7 +38,8 @@ def length_histogram(report: Starvation, title: str | None = None) -> Figure:
         Bars are rows a bin of equal ratio; dotted lines mark the class bounds.
     """
     figure = theme.new_figure(
-        title=title or f"Answer lengths: {report.name} ({report.n:,} rows, tokens by {report.tokenizer})",
+        title=title
+        or f"Answer lengths: {report.name} ({counted(report.n, 'row')}, tokens by {report.tokenizer})",
         x_title="answer length (tokens)",
         y_title="rows",
         barmode="stack",

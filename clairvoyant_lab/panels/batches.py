@@ -12,6 +12,7 @@ from clairvoyant_lab.errors import ParameterError
 from clairvoyant_lab.figures import theme
 from clairvoyant_lab.panels.controls import Choice, Control, LogSlider, Slider
 from clairvoyant_lab.panels.panel import Panel, View
+from clairvoyant_lab.results import counted
 
 if TYPE_CHECKING:
     from clairvoyant_lab.simulation.batch import BatchRun
@@ -182,7 +183,7 @@ def _gantt(jobs: Sequence[int], alpha: int, batch_size: int, policy: str) -> Vie
     saved = 1 - run.makespan_steps / ljf.makespan_steps
     pace = "as fast as" if saved == 0 else f"{abs(saved):.0%} {'faster' if saved > 0 else 'slower'} than"
     kept = (
-        f"no two running jobs are more than {alpha} tokens apart"
+        f"no two running jobs are more than {counted(alpha, 'token')} apart"
         if run.fair
         else f"the limit of {alpha} is broken at step {run.first_unfair_step}, up to {run.max_gap} apart"
     )
@@ -263,8 +264,8 @@ def _plane(jobs: Sequence[int], batch_size: int, alpha: int) -> View:
     gain = fair[best].throughput / runs["LJF"].throughput - 1
     most = f"{gain:.1%} more than LJF" if gain > 0 else "what LJF gives"
     sentence = (
-        f"With {batch_size} slots and at most {alpha} tokens between running jobs, {best} gives the most "
-        f"throughput of the fair policies: {most}. {_COHORT_NOTE}"
+        f"With {batch_size} slots and at most {counted(alpha, 'token')} between running jobs, {best} gives "
+        f"the most throughput of the fair policies: {most}. {_COHORT_NOTE}"
     )
     return View(policy_plane(runs), sentence, numbers)
 

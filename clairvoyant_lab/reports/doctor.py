@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from clairvoyant_lab.errors import ClairvoyantError
 from clairvoyant_lab.paths import cache_dir, data_dir, models_dir, notebooks_dir
+from clairvoyant_lab.results import counted
 
 __all__ = ["Finding", "examine"]
 
@@ -96,7 +97,7 @@ def _files() -> Iterator[Finding]:
         ("data", data_dir(), "*.parquet", "clairvoyant-lab corpora build sharegpt"),
     ):
         count = sum(1 for _ in folder.glob(f"**/{pattern}")) if folder.is_dir() else 0
-        yield Finding(part, "ok" if count else "missing", f"{count} files", "" if count else remedy)
+        yield Finding(part, "ok" if count else "missing", counted(count, "file"), "" if count else remedy)
     try:
         free = shutil.disk_usage(cache_dir()).free / 1e9
         yield Finding("cache folder", "ok", f"writable, {free:.0f} GB free", "")
