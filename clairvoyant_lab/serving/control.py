@@ -113,13 +113,16 @@ class Control:
                     401, "token_needed", "control routes need the header Authorization: Bearer <token>"
                 )
             return
-        # a web page elsewhere must not reach a proxy on this machine through a name that points here
+        # a web page elsewhere must not reach a proxy on this machine, be it through a name that points here
         try:
             host = urlsplit(f"//{request.headers.get('Host', '')}").hostname
         except ValueError as error:
             raise _RefusalError(400, "bad_host", "the Host header is no host") from error
         if host is not None and not is_loopback(host):
             raise _RefusalError(403, "foreign_host", "control routes answer to this machine's own names only")
+        origin = request.headers.get("Origin")
+        if origin is not None and not _is_local_page(origin):
+            raise _RefusalError(403, "foreign_page", "control routes answer to this machine's own pages only")
 
     async def _healthz(self, request: web.BaseRequest) -> web.Response:
         if self._proxy.admission.draining:
@@ -276,6 +279,15 @@ class Control:
         if not isinstance(value, dict):
             raise _RefusalError(422, "not_an_object", "the body must be a JSON object")
         return value
+
+
+def _is_local_page(origin: str) -> bool:
+    """Whether a page comes from this machine; `null` is what a page without a home says."""
+    try:
+        host = urlsplit(origin).hostname
+    except ValueError:
+        return False
+    return host is not None and is_loopback(host)
 
 
 def _scalar(value: object) -> object:

@@ -279,6 +279,26 @@ async def test_a_page_may_read_why_it_was_refused_but_not_the_control_routes(
             assert "Access-Control-Allow-Origin" not in answer.headers
 
 
+@pytest.mark.parametrize(
+    ("origin", "allowed"),
+    [
+        ("http://evil.example", False),
+        ("http://127.0.0.1.evil.example", False),
+        ("null", False),
+        ("http://[::1", False),
+        ("http://localhost:3000", True),
+        ("http://127.0.0.1:8888", True),
+    ],
+)
+async def test_a_page_from_elsewhere_turns_nothing(stack: Any, origin: str, allowed: bool) -> None:
+    await stack.proxy.swap_model("other")
+    # no body and no content type: a page may send this without asking first
+    url = stack.proxy.url + "/clairvoyant/model/rollback"
+    async with stack.http.post(url, headers={"Origin": origin}) as answer:
+        assert answer.status == (200 if allowed else 403)
+    assert stack.proxy.recorder.model_name == ("sharegpt-rich" if allowed else "other")
+
+
 async def test_head_asks_whether_a_control_route_is_well(stack: Any) -> None:
     for path, expected in (("healthz", 200), ("state", 200), ("nothing", 404), ("events", 405)):
         async with stack.http.head(f"{stack.proxy.url}/clairvoyant/{path}") as answer:
