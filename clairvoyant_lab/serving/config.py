@@ -74,7 +74,7 @@ class ProxySettings:
         Stay first-come-first-served and record what the policy would have done.
     token : str or None
         Bearer token of the control routes; required on an address that is not loopback.
-    journal : str or None
+    journal : str, Path or None
         SQLite file of the request log; None keeps none.
     journal_ngrams : bool
         Also keep hashed n-gram ids and counts of the prompt's surface, which retraining a rich model needs;
@@ -104,12 +104,21 @@ class ProxySettings:
     buffer: bool = False
     shadow: bool = False
     token: str | None = None
-    journal: str | None = None
+    journal: str | Path | None = None
     journal_ngrams: bool = False
     grace_s: float = 600.0
 
     def __post_init__(self) -> None:
         """Refuse what cannot work before anything is opened."""
+        for name in ("backend", "host", "policy", "promotion", "tau_mode", "model", "on_client_gone"):
+            _check_text(name, getattr(self, name))
+        if self.token is not None:
+            _check_text("token", self.token)
+        if self.journal is not None and not isinstance(self.journal, Path):
+            _check_text("journal", self.journal)
+        for name in ("buffer", "shadow", "journal_ngrams"):
+            if not isinstance(getattr(self, name), bool):
+                raise ParameterError(name, getattr(self, name), "give true or false")
         _check_backend(self.backend)
         _check_whole("port", self.port, least=0, most=65535)
         if _is_itself(self.backend, self.host, self.port):
@@ -133,8 +142,6 @@ class ProxySettings:
             raise unknown_name("tau_mode", self.tau_mode, TAU_MODES)
         if self.on_client_gone not in CLIENT_GONE:
             raise unknown_name("on_client_gone", self.on_client_gone, CLIENT_GONE)
-        if self.token is not None and not self.token.strip():
-            raise ParameterError("token", self.token, "give a token that is not blank, or leave it out")
         if not is_loopback(self.host) and self.token is None:
             raise ParameterError(
                 "host",
@@ -200,11 +207,13 @@ def load_settings(
 
 def _from_file(path: Path, kinds: Mapping[str, str]) -> dict[str, Any]:
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8")).get("proxy", {})
+        table = tomllib.loads(path.read_text(encoding="utf-8")).get("proxy")
     except OSError as error:
         raise ParameterError("config", str(path), f"cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"not TOML: {error}", source=str(path)) from error
+    if not isinstance(table, dict):
+        raise DataError("has no table [proxy]: write that line above the settings", source=str(path))
     for name in table:
         if name not in kinds:
             raise unknown_name(f"{path.name} [proxy]", name, kinds)
@@ -258,6 +267,11 @@ def _is_itself(url: str, host: str, port: int) -> bool:
     everywhere = ours in ("0.0.0.0", "::")
     named = "localhost" in (ours, theirs) and is_loopback(ours)
     return is_loopback(theirs) and (everywhere or named)
+
+
+def _check_text(name: str, value: object) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise ParameterError(name, value, "give a text that is not blank, or leave it out")
 
 
 def _check_whole(name: str, value: object, *, least: int, most: int | None = None) -> None:

@@ -21,7 +21,6 @@ from clairvoyant_lab.errors import (
     UpstreamTimeoutError,
 )
 from clairvoyant_lab.serving import AsyncProxyClient, ProxyClient, ProxySettings, ThreadedStack
-from clairvoyant_lab.serving.config import load_settings
 
 CANARY = "zanzibar-canary-7f3a"
 
@@ -379,37 +378,3 @@ def test_a_proxy_that_is_not_there(unused_tcp_port: int) -> None:
 def test_a_client_does_not_wait_for_ever(threaded: ThreadedStack) -> None:
     with ProxyClient(threaded.url, chat_timeout_s=0.2) as client, pytest.raises(UpstreamTimeoutError):
         client.chat("x", emulate={"tokens": 50_000})
-
-
-# -- settings -----------------------------------------------------------------------------------
-
-
-def test_settings_come_from_arguments_then_environment_then_file(tmp_path: Any) -> None:
-    file = tmp_path / "proxy.toml"
-    file.write_text(
-        '[proxy]\nbackend = "http://file"\nslots = 2\nstarvation_timeout_s = 5.0\npolicy = "sjf"\n'
-    )
-    env = {"CLAIRVOYANT_SLOTS": "3", "CLAIRVOYANT_STARVATION_TIMEOUT_S": "none", "CLAIRVOYANT_SHADOW": "true"}
-    got = load_settings({"slots": 4}, file=file, environ=env)
-    assert (got.backend, got.slots, got.starvation_timeout_s, got.policy) == ("http://file", 4, None, "sjf")
-    assert got.shadow is True
-    assert load_settings({}, file=file, environ={}).starvation_timeout_s == 5.0
-
-
-@pytest.mark.parametrize(
-    ("fields", "named"),
-    [
-        ({"backend": "ftp://x"}, "backend"),
-        ({"backend": "http://x", "port": 70000}, "port"),
-        ({"backend": "http://x", "slots": 0}, "slots"),
-        ({"backend": "http://x", "starvation_timeout_s": float("inf")}, "starvation_timeout_s"),
-        ({"backend": "http://x", "on_client_gone": "shrug"}, "on_client_gone"),
-        ({"backend": "http://x", "silence_timeout_s": 0}, "silence_timeout_s"),
-        ({"backend": "http://x", "journal_ngrams": True}, "journal_ngrams"),
-        ({"backend": "http://x", "slotz": 1}, "slotz"),
-        ({}, "backend"),
-    ],
-)
-def test_bad_settings_name_the_field(fields: dict[str, Any], named: str) -> None:
-    with pytest.raises(ParameterError, match=named):
-        load_settings(fields, environ={})
