@@ -39,6 +39,7 @@ $(VENV)/.installed-all: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-bench: pyproject.toml | $(BIN)/python
 	$(PIP) install --quiet --editable '.[dev,bench,local]'
+	$(BIN)/clairvoyant-lab backend install-model
 	@touch $@ $(VENV)/.installed
 
 install: $(VENV)/.installed

@@ -9,20 +9,27 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
+from clairvoyant_lab.bench.overtaking import bench_overtaking, with_oracle
+from clairvoyant_lab.lengths import LengthClass
 from clairvoyant_lab.serving.backends.local import LocalServer, bundled_model
 
 pytestmark = pytest.mark.llama
 
 
 @pytest.fixture(scope="module")
-def llama() -> Iterator[LocalServer]:
+def llama_is_here() -> None:
     if importlib.util.find_spec("xllamacpp") is None or bundled_model() is None:
         what = "no llama.cpp server: install the extra `local` and run `backend install-model`"
         if os.environ.get("REQUIRE_PEERS") == "1":
             pytest.fail(f"{what}, and REQUIRE_PEERS=1 asks for it")
         pytest.skip(what)
+
+
+@pytest.fixture(scope="module")
+def llama(llama_is_here: None) -> Iterator[LocalServer]:
     with LocalServer() as server:
         yield server
 
@@ -136,6 +143,25 @@ async def test_short_requests_overtake_long_ones(make_stack: Any, llama: LocalSe
         await stack.until(lambda k=k: len(stack.proxy.line.waiting) == 2 * k + 2)
     await asyncio.gather(*tasks)
     assert finished == ["first", "short0", "short1", "short2", "long0", "long1", "long2"]
+
+
+@pytest.mark.usefixtures("llama_is_here")
+@pytest.mark.parametrize("caps", [(12, 80), (None, None)])
+def test_in_a_burst_all_shorts_are_answered_first_as_the_oracle_would(
+    caps: tuple[int | None, int | None],
+) -> None:
+    with LocalServer(context_tokens=384) as server:  # the small model's long answers end with the context
+        report = bench_overtaking(
+            server.url, n_short=2, n_long=2, short_cap=caps[0], long_cap=caps[1], runs=1, seed=2
+        )
+    both = {sample.policy: sample for sample in with_oracle(report, "sjf_tokens").samples}
+    short, long = (
+        {name: sample.values(kind, "sojourn_s") for name, sample in both.items()}
+        for kind in (LengthClass.SHORT, LengthClass.LONG)
+    )
+    assert short["sjf_tokens"].max() < long["sjf_tokens"].min(), "prompts or caps tell them apart"
+    assert short["oracle"].max() <= short["sjf_tokens"].max() + 1e-6
+    assert np.median(short["sjf_tokens"]) < 0.5 * np.median(short["fcfs"]), "a long one was asked first"
 
 
 async def _tap(url: str, sent: list[bytes]) -> asyncio.Server:
