@@ -82,22 +82,23 @@ def print_record(record: Mapping[str, Any], as_json: bool = False) -> None:
 
 def _as_typed(error: ParameterError, function: Callable[..., object], given: Mapping[str, object]) -> str:
     """The error's words, under the name of the option it is about where the library calls that otherwise."""
-    if error.field in given:
-        return str(error)
     declared = inspect.signature(function).parameters
-    about = [
-        name
-        for name, value in given.items()
-        if value != declared[name].default and _holds(value, error.value)
-    ]
+    about = [error.field] if error.field in given else []
+    if not about:
+        about = [
+            name
+            for name, value in given.items()
+            if value != declared[name].default and _holds(value, error.value)
+        ]
     if len(about) != 1:
         return str(error)
     hint = get_type_hints(function, include_extras=True)[about[0]]
     spelled = [
         name
         for item in getattr(hint, "__metadata__", ())
-        for name in getattr(item, "param_decls", None) or ()
-        if name.startswith("--")
+        # inside Annotated typer takes the first spelling for a default
+        for name in (getattr(item, "default", None), *(getattr(item, "param_decls", None) or ()))
+        if isinstance(name, str) and name.startswith("--")
     ]
     field = spelled[0].lstrip("-").replace("-", "_") if spelled else about[0]
     return str(ParameterError(field, error.value, error.remedy))

@@ -64,4 +64,4 @@ def _write(frame: pd.DataFrame, target: Path) -> None:
         else:
             frame.to_json(target, orient="records", lines=True)
     except OSError as error:
-        raise ParameterError("out", str(target), f"cannot be written ({error.strerror})") from error
+        raise ParameterError("out", str(target), f"cannot be written ({error.strerror or error})") from error

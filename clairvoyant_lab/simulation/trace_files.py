@@ -106,7 +106,7 @@ def write_trace(trace: Trace, path: str | Path) -> None:
                     filled = {k: v for k, v in record.items() if not (isinstance(v, float) and v != v)}
                     file.write(json.dumps(filled) + "\n")
     except OSError as error:
-        raise ParameterError("path", str(path), f"cannot be written ({error.strerror})") from error
+        raise ParameterError("path", str(path), f"cannot be written ({error.strerror or error})") from error
 
 
 def _is_sqlite(source: Path) -> bool:

@@ -38,6 +38,8 @@ PROXY = ("proxy", "--backend", "http://127.0.0.1:9", "--port", "0")
         (("ledger", "--topic", "seriel"), "topic = 'seriel'"),
         (("ledger", "--keys", "nothing"), "keys = 'nothing'"),
         (("report", "99"), "names = '99'"),
+        (("swap", "sharegpt", "--proxy", "nowhere"), "proxy = 'nowhere'"),
+        (("sweep", "--tau", "-7"), "tau = -7.0"),
     ],
 )
 def test_an_unknown_value_is_refused_under_the_options_own_name(

@@ -14,7 +14,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from clairvoyant_lab.errors import ParameterError
+from clairvoyant_lab.errors import ClairvoyantError, ParameterError
+from clairvoyant_lab.serving.backends.emulate import Emulator
 from clairvoyant_lab.serving.config import ProxySettings
 from clairvoyant_lab.serving.upstream import fault_of
 
@@ -126,3 +127,15 @@ async def test_the_scheme_of_a_token_is_read_as_http_has_it(
     url = stack.proxy.url + "/clairvoyant/state"
     async with stack.http.get(url, headers={"Authorization": given}) as answer:
         assert answer.status == expected
+
+
+async def test_an_emulator_at_an_ipv6_address_tells_a_url_that_works(make_stack: Any) -> None:
+    emulator = Emulator("m1", speedup=50.0, host="::1")
+    try:
+        await emulator.start()
+    except ClairvoyantError:
+        pytest.skip("this machine has no IPv6")
+    assert emulator.url.startswith("http://[::1]:")
+    stack = await make_stack(backend=emulator.url, host="::1")
+    assert (await stack.ask(tokens=1))[0] == 200
+    await emulator.stop()

@@ -102,7 +102,8 @@ class Emulator:
     @property
     def url(self) -> str:
         """Base URL."""
-        return f"http://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
 
     @property
     def busy(self) -> int:
