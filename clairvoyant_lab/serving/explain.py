@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from clairvoyant_lab.results import counted
 from clairvoyant_lab.serving.admission import Dispatch, Line, Waiter
 
 __all__ = ["describe_queue"]
@@ -108,8 +109,13 @@ def _sentence(line: Line, waiter: Waiter, ahead: int, overtaken: int, now_s: flo
     elif line.policy.name == "sjf":
         start = f"ordered by P(Long) = {waiter.forecast.p_long:.3f}"
     else:
-        start = f"ordered under {line.policy.name}, {waiter.forecast.predicted_tokens:.0f} tokens predicted"
-    return f"{start}; {ahead} ahead, {overtaken} that came later went before"
+        start = f"ordered under {line.policy.name}, {_tokens(waiter.forecast.predicted_tokens)} predicted"
+    passed = f", {overtaken} that came later went before" if overtaken else ""
+    return f"{start}; {ahead} ahead{passed}"
+
+
+def _tokens(predicted: float) -> str:
+    return counted(round(predicted), "token")
 
 
 def _why_ahead(line: Line, other: Waiter, waiter: Waiter, keys: dict[int, float], now_s: float) -> str:
@@ -143,10 +149,10 @@ def _by_key(line: Line, theirs: float, mine: float, tokens: float, waiter: Waite
         if line.policy.name == "sjf":
             return f"lower P(Long): {theirs:.3f} against {mine:.3f}"
         if line.policy.name == "sjf_tokens":
-            return f"shorter: {theirs:.0f} tokens predicted against {mine:.0f}"
+            return f"shorter: {_tokens(theirs)} predicted against {round(mine):,}"
         if line.policy.name == "sjf_service":
             return f"shorter: {theirs:.2f} s expected against {mine:.2f} s"
-        return f"smaller key under {line.policy.name} ({tokens:.0f} tokens predicted)"
+        return f"smaller key under {line.policy.name} ({_tokens(tokens)} predicted)"
     if theirs == mine:
         return "same key, arrived earlier"
     return f"smaller key under {line.policy.name} at that time"

@@ -145,10 +145,14 @@ def _choose_kind(rows: TrainingSet, kind: str, hold_out: float, source: str) -> 
     if few is not None:
         raise StarvedDatasetError(
             f"of its {n} requests {few}: let the proxy serve more, without token caps where that can be "
-            f"(left out: {rows.dropped})",
+            f"(left out: {_left_out(rows.dropped)})",
             source=source,
         )
     return "lexical", "asked for" if kind == "lexical" else f"{short} (proxy --journal-ngrams keeps them)"
+
+
+def _left_out(dropped: dict[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in dropped.items()) or "none"
 
 
 def _too_few(tokens: NDArray[np.int64], hold_out: float) -> str | None:
