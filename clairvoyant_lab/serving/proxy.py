@@ -208,10 +208,12 @@ class Proxy:
         if target is None:
             return error_response("openai", 400, "bad_target", "the request target is not a path")
         path = path_of(target)
-        await _continue(request)
+        scheduled = request.method == "POST" and path in SCHEDULED_PATHS
+        if not (scheduled and (request.content_length or 0) > self.settings.max_body_bytes):
+            await _continue(request)  # a body that will be refused is not asked for
         if path == "/clairvoyant" or path.startswith(CONTROL_PREFIX):
             return await self._control.handle(request, path)
-        if request.method == "POST" and path in SCHEDULED_PATHS:
+        if scheduled:
             return await self._scheduled(request, target, path)
         self.history.passed_through += 1
         exchange = Exchange(request, self.upstream, self.settings, dialect_of(path))

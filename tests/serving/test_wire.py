@@ -199,6 +199,18 @@ async def test_an_old_client_gets_a_stream_that_ends_with_its_connection(stack: 
     assert answer.endswith(b"data: [DONE]\n\n")
 
 
+@pytest.mark.parametrize("path", ["/v1/completions", "/api/create"])
+async def test_a_body_that_will_be_refused_is_not_asked_for(make_stack: Any, path: str) -> None:
+    stack = await make_stack(max_body_bytes=1000)
+    reader, writer = await asyncio.open_connection("127.0.0.1", stack.proxy.port)
+    writer.write(
+        f"POST {path} HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 2000\r\n\r\n".encode()
+    )
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5.0)
+    assert head.split(b" ")[1] == (b"413" if path.startswith("/v1") else b"100")
+    writer.close()
+
+
 @pytest.mark.parametrize(
     "bad",
     [
