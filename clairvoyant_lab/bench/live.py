@@ -45,6 +45,7 @@ class _Plan:
     timeout_s: float
     seed: int
     parameters: dict[str, object]
+    control: dict[str, str]
 
 
 def bench_live_burst(
@@ -58,6 +59,7 @@ def bench_live_burst(
     max_tokens_long: int = 1200,
     timeout_s: float = 3600.0,
     seed: int = 0,
+    token: str | None = None,
 ) -> BenchReport:
     """Send a burst and time every answer (section 5.3, on whatever answers at `url`).
 
@@ -77,6 +79,8 @@ def bench_live_burst(
         For one answer, waiting included.
     seed : int
         Order of the requests.
+    token : str, optional
+        Of the proxy's control routes, where one is needed; the requests themselves go without.
 
     Raises
     ------
@@ -91,8 +95,9 @@ def bench_live_burst(
         return rng.permutation(order), np.zeros(len(order))
 
     counts: dict[str, object] = {"n_short": n_short, "n_long": n_long}
+    most = n_short + n_long
     return _run(
-        url, "burst", draw, n_short + n_long, policies, runs, model, max_tokens_long, timeout_s, seed, counts
+        url, "burst", draw, most, policies, runs, model, max_tokens_long, timeout_s, seed, token, counts
     )
 
 
@@ -108,6 +113,7 @@ def bench_live_poisson(
     max_tokens_long: int = 1200,
     timeout_s: float = 3600.0,
     seed: int = 0,
+    token: str | None = None,
 ) -> BenchReport:
     """Send requests at random times and time every answer (section 5.5: 30 requests, ρ = 0.80).
 
@@ -116,7 +122,7 @@ def bench_live_poisson(
 
     Parameters
     ----------
-    url, policies, runs, model, max_tokens_long, timeout_s, seed
+    url, policies, runs, model, max_tokens_long, timeout_s, seed, token
         As in `bench_live_burst`.
     rate_per_s : float
         Arrivals a second, on average.
@@ -142,7 +148,9 @@ def bench_live_poisson(
         return classes, np.cumsum(rng.exponential(1 / rate_per_s, n))
 
     traffic: dict[str, object] = {"rate_per_s": rate_per_s, "n": n, "long_share": long_share}
-    return _run(url, "poisson", draw, n, policies, runs, model, max_tokens_long, timeout_s, seed, traffic)
+    return _run(
+        url, "poisson", draw, n, policies, runs, model, max_tokens_long, timeout_s, seed, token, traffic
+    )
 
 
 def _run(
@@ -156,30 +164,32 @@ def _run(
     max_tokens_long: int,
     timeout_s: float,
     seed: int,
+    token: str | None,
     traffic: dict[str, object],
 ) -> BenchReport:
     if runs < 1:
         raise ParameterError("runs", runs, "give 1 or more")
     chosen = [p if isinstance(p, SerialPolicy) else serial_policy(p) for p in policies]
     parameters = {**traffic, "runs": runs, "model": model, "seed": seed}
-    plan = _Plan(kind, draw, most, chosen, runs, model, max_tokens_long, timeout_s, seed, parameters)
+    control = {} if token is None else {"Authorization": f"Bearer {token}"}
+    plan = _Plan(kind, draw, most, chosen, runs, model, max_tokens_long, timeout_s, seed, parameters, control)
     return run_apart(_measure(url.rstrip("/"), plan))
 
 
 async def _measure(url: str, plan: _Plan) -> BenchReport:
     async with http_client(url, plan.most, plan.timeout_s) as client:
-        before = await _proxy_policy(client)
+        before = await _proxy_policy(client, plan.control)
         samples = []
         try:
             for policy in plan.policies if before is not None else [None]:
                 if policy is not None:
-                    await _set_policy(client, _patch(policy))
+                    await _set_policy(client, _patch(policy), plan.control)
                 for run in range(plan.runs):
                     label = "backend" if policy is None else policy.label
                     samples.append(await _send(client, label, run, plan))
         finally:
             if before is not None:
-                await _set_policy(client, before)
+                await _set_policy(client, before, plan.control)
     return BenchReport(plan.kind, "live", url, tuple(samples), plan.parameters)
 
 
@@ -207,14 +217,19 @@ async def _ask_at(due: float, client: httpx.AsyncClient, body: dict[str, Any], l
         return None
 
 
-async def _proxy_policy(client: httpx.AsyncClient) -> dict[str, object] | None:
+async def _proxy_policy(client: httpx.AsyncClient, control: dict[str, str]) -> dict[str, object] | None:
     """The policy of a proxy of ours, as its control API takes it; None for a plain backend."""
     import httpx
 
     try:
-        reply = await client.get("/clairvoyant/state", timeout=10.0)
+        reply = await client.get("/clairvoyant/state", timeout=10.0, headers=control)
     except httpx.HTTPError as error:
         raise BackendError(f"nothing answers at {client.base_url} ({error})") from error
+    if reply.status_code == 401 and "clairvoyant" in reply.headers.get("www-authenticate", ""):
+        raise BackendError(
+            f"the proxy at {client.base_url} wants the token of its control routes: give token=..., --token, "
+            "or CLAIRVOYANT_TOKEN"
+        )
     if reply.status_code != 200:
         return None
     policy = reply.json().get("policy")
@@ -223,20 +238,22 @@ async def _proxy_policy(client: httpx.AsyncClient) -> dict[str, object] | None:
     # a proxy in shadow mode is told its shadow's policy: the one in force is always first come, first served
     shadow = policy.get("shadow")
     wanted = shadow if isinstance(shadow, dict) else policy
-    kept = ("name", "starvation_timeout_s", "promotion")
-    return {"shadow": isinstance(shadow, dict)} | {name: wanted[name] for name in kept if name in wanted}
+    kept = {name: wanted[name] for name in ("name", "starvation_timeout_s", "promotion") if name in wanted}
+    kept |= {"shadow": isinstance(shadow, dict), "tau_mode": policy.get("tau_mode", "fixed")}
+    return kept if wanted.get("rate") is None else kept | {"rate": wanted["rate"]}
 
 
-async def _set_policy(client: httpx.AsyncClient, patch: dict[str, object]) -> None:
-    reply = await client.patch("/clairvoyant/policy", json=patch, timeout=10.0)
+async def _set_policy(client: httpx.AsyncClient, patch: dict[str, object], control: dict[str, str]) -> None:
+    reply = await client.patch("/clairvoyant/policy", json=patch, timeout=10.0, headers=control)
     if reply.status_code >= 400:
         raise BackendError(f"the proxy refused the policy {patch}: {reply.status_code} {reply.text[:200]}")
 
 
 def _patch(policy: SerialPolicy) -> dict[str, object]:
-    return {
+    patch = {
         "shadow": False,  # else the line stays first come, first served, and that is what would be measured
         "name": policy.name,
         "starvation_timeout_s": policy.starvation_timeout_s,
         "promotion": policy.promotion,
     }
+    return patch if policy.rate_per_s is None else patch | {"rate": policy.rate_per_s}

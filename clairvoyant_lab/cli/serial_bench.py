@@ -34,6 +34,12 @@ BackendOption = Annotated[
     typer.Option("--backend", help="URL of a proxy or backend: measure it instead of simulating."),
 ]
 ModelOption = Annotated[str, typer.Option("--model", help="Model name sent to the backend.")]
+TokenOption = Annotated[
+    str | None,
+    typer.Option(
+        "--token", envvar="CLAIRVOYANT_TOKEN", help="Token of the proxy's control routes.", show_envvar=True
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -59,6 +65,7 @@ def burst(
     seed: SeedOption = 0,
     backend: BackendOption = None,
     model: ModelOption = "default",
+    token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """All requests at once (sections 5.3 and 5.4)."""
@@ -69,7 +76,7 @@ def burst(
         _print(
             bench_live_burst(
                 backend, short, long, [make_policy(name, tau, promotion) for name in names], runs=runs,
-                model=model, seed=seed,
+                model=model, seed=seed, token=token,
             ),
             as_json,
         )  # fmt: skip
@@ -102,6 +109,7 @@ def poisson(
         float | None, typer.Option("--rate", help="Arrivals a second at --backend, instead of a load.")
     ] = None,
     model: ModelOption = "default",
+    token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Steady traffic at a load (sections 5.5 and 5.6)."""
@@ -114,7 +122,14 @@ def poisson(
         from clairvoyant_lab.bench.live import bench_live_poisson
 
         live = bench_live_poisson(
-            backend, rate, 30 if n is None else n, chosen, runs=runs, model=model, seed=seed
+            backend,
+            rate,
+            30 if n is None else n,
+            chosen,
+            runs=runs,
+            model=model,
+            seed=seed,
+            token=token,
         )
         _print(live, as_json)
         return

@@ -85,6 +85,22 @@ def test_a_live_burst_sets_each_policy_on_the_proxy_and_puts_the_old_one_back() 
     assert short < long
 
 
+def test_a_bench_needs_the_proxys_token_and_puts_all_of_its_policy_back() -> None:
+    with ThreadedStack(emulator={"speedup": 500.0}, token="secret") as stack:
+        with pytest.raises(cl.BackendError, match="token"):
+            bench_live_burst(stack.url, 1, 1, runs=1)
+        with cl.ProxyClient(stack.url, token="secret") as client:
+            client.set_policy("aging", rate=0.25)
+            client.set_policy(tau_mode="auto")
+            before = client.policy()
+            report = bench_live_burst(stack.url, 1, 1, ("fcfs",), runs=1, token="secret")
+            after = client.policy()
+    assert report.policies == ("fcfs",)
+    assert (after.name, after.rate, after.tau_mode) == ("aging", 0.25, "auto")
+    assert after == before
+    assert not any("authorization" in entry.headers for entry in stack.emulator.served)
+
+
 def test_a_live_burst_on_a_plain_backend_is_measured_once() -> None:
     with ThreadedEmulator(profile="rtx4090-gemma", speedup=200.0) as backend:
         report = bench_live_burst(backend.url, 2, 2, ("fcfs", "sjf"), runs=1)
