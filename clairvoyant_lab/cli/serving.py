@@ -211,7 +211,7 @@ def retrain(
         str, typer.Option(help="Rich model whose words may be taken over; none: own words only.")
     ] = "sharegpt-rich",
     hold_out: Annotated[float, typer.Option(help="Share of the last requests to compare on.")] = 0.2,
-    seed: Annotated[int, typer.Option(help="Of training and intervals.")] = 42,
+    seed: Annotated[int, typer.Option(min=0, help="Of training and intervals.")] = 42,
     as_json: JsonOption = False,
 ) -> None:
     """Learn from a journal, and say if it is better.
