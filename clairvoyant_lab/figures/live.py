@@ -36,7 +36,7 @@ def proxy_view(samples: Sequence[Mapping[str, Any]], changes: Sequence[tuple[flo
         rows=2,
         cols=2,
         specs=[[{"colspan": 2}, None], [{}, {}]],
-        subplot_titles=["Requests in the line", "Wait by class", "Throughput"],
+        subplot_titles=["Requests in the line", "Wait by class: median, hatched P95", "Throughput"],
         vertical_spacing=0.24,
         horizontal_spacing=0.13,
         row_heights=[0.52, 0.48],
@@ -92,7 +92,7 @@ def proxy_view(samples: Sequence[Mapping[str, Any]], changes: Sequence[tuple[flo
         height=520,
         margin={"t": 44, "b": 50},
         barmode="group",
-        legend={"orientation": "h", "x": 1.0, "xanchor": "right", "y": 1.03, "yanchor": "bottom"},
+        legend={"orientation": "h", "x": 0.0, "y": 1.03, "yanchor": "bottom"},
     )
     figure.update_xaxes(title_text="time (s)", row=1, col=1)
     figure.update_xaxes(title_text="time (s)", row=2, col=2)
