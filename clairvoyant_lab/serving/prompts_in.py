@@ -14,7 +14,16 @@ from urllib.parse import unquote
 
 from clairvoyant_lab.lengths import LengthClass
 
-__all__ = ["SCHEDULED_PATHS", "STATED_CLASSES", "Ask", "Kind", "path_of", "read_ask", "stated_class"]
+__all__ = [
+    "SCHEDULED_PATHS",
+    "STATED_CLASSES",
+    "Ask",
+    "Kind",
+    "origin_form",
+    "path_of",
+    "read_ask",
+    "stated_class",
+]
 
 Kind = Literal["generation", "embedding", "bypass", "opaque"]
 Dialect = Literal["openai", "ollama"]
@@ -50,6 +59,19 @@ class Ask(NamedTuple):
     token_cap: int | None = None
     stream: bool = False
     answers: int = 1
+
+
+def origin_form(target: str) -> str | None:
+    """Path and query of a request target; absolute form loses its host, which a client may not choose."""
+    if target.startswith("/"):
+        return target
+    low = target.lower()
+    for scheme in ("http://", "https://"):
+        if low.startswith(scheme):
+            rest = target[len(scheme) :]
+            slash = rest.find("/")
+            return "/" if slash < 0 else rest[slash:]
+    return None
 
 
 def path_of(raw_target: str) -> str:

@@ -29,7 +29,7 @@ from clairvoyant_lab.serving.history import History
 from clairvoyant_lab.serving.http_server import HttpServer
 from clairvoyant_lab.serving.job import Job
 from clairvoyant_lab.serving.policies import asked_policy
-from clairvoyant_lab.serving.prompts_in import SCHEDULED_PATHS, path_of, read_ask, stated_class
+from clairvoyant_lab.serving.prompts_in import SCHEDULED_PATHS, origin_form, path_of, read_ask, stated_class
 from clairvoyant_lab.serving.recorder import Recorder
 from clairvoyant_lab.serving.shadow import Shadow
 from clairvoyant_lab.serving.tuning import Tuner
@@ -204,7 +204,7 @@ class Proxy:
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request: ours, scheduled, or passed through."""
-        target = _origin_form(request.raw_path)
+        target = origin_form(request.raw_path)
         if target is None:
             return error_response("openai", 400, "bad_target", "the request target is not a path")
         path = path_of(target)
@@ -393,19 +393,6 @@ class Proxy:
         self.recorder.keep(record, job.features)
         if self.events:
             self.events.publish("finished", record.event())
-
-
-def _origin_form(target: str) -> str | None:
-    """Path and query of a request target; absolute form loses its host, which a client may not choose."""
-    if target.startswith("/"):
-        return target
-    low = target.lower()
-    for scheme in ("http://", "https://"):
-        if low.startswith(scheme):
-            rest = target[len(scheme) :]
-            slash = rest.find("/")
-            return "/" if slash < 0 else rest[slash:]
-    return None
 
 
 async def _continue(request: web.BaseRequest) -> None:
