@@ -260,4 +260,4 @@ async def test_a_crowd_is_explained_with_fewer_names_each(stack: Any) -> None:
     assert (len(last["ahead"]), last["ahead_more"]) == (3, 296)
     assert [entry["request_id"] for entry in last["overtaken_by"]] == ["r307", "r308", "r309"]
     assert (last["overtaken_by_more"], last["served_meanwhile"]) == (7, 10)
-    assert "shorter: 1 tokens" in last["overtaken_by"][0]["why"]
+    assert "shorter: 1 token predicted" in last["overtaken_by"][0]["why"]
