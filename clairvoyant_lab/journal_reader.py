@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from clairvoyant_lab.errors import DataError
 from clairvoyant_lab.journal import ADDED, COLUMNS, open_for_reading
+from clairvoyant_lab.lengths import classify_lengths
 from clairvoyant_lab.results import summary_html, summary_text
 
 if TYPE_CHECKING:
@@ -152,7 +153,8 @@ class Journal:
         """Columns of a trace, in order of arrival, and how many rows were left out and why.
 
         A row is a request that was served to its end (`done` with a service time); the arrival times
-        start at 0. Counts that some row lacks are left out as a column.
+        start at 0. Counts that some row lacks are left out as a column. An embedding call answers with 0
+        tokens; if an answer's length is not known, each row has a class all the same, then the predicted one.
         """
         dropped: dict[str, int] = {}
         rows: list[int] = []
@@ -180,10 +182,18 @@ class Journal:
             [np.nan if self.columns["token_cap"][i] is None else self.columns["token_cap"][i] for i in rows],
             dtype=np.float64,
         )
-        for name in ("prompt_tokens", "response_tokens"):
-            values = [self.columns[name][i] for i in rows]
+        embedding = [self.columns["origin"][i] == "embedding" for i in rows]
+        prompt = [self.columns["prompt_tokens"][i] for i in rows]
+        answer = [
+            0 if none else self.columns["response_tokens"][i] for i, none in zip(rows, embedding, strict=True)
+        ]
+        for name, values in (("prompt_tokens", prompt), ("response_tokens", answer)):
             if values and all(value is not None for value in values):
                 out[name] = np.array(values, dtype=np.int64)
+        if "response_tokens" not in out:
+            known = [value is not None for value in answer]
+            tokens = np.array([0 if value is None else value for value in answer], dtype=np.int64)
+            out["length_class"] = np.where(known, classify_lengths(tokens), out["predicted_class"])
         return out, dropped
 
     def training_set(self) -> TrainingSet:

@@ -116,7 +116,8 @@ def deploy_gate(
     Parameters
     ----------
     trace : Trace
-        With score and length_class: a journal's, or a corpus at a load.
+        With score and length_class: a journal's, or a corpus at a load. Requests that are known to yield no
+        tokens (embedding calls: `predicted_tokens` is 0) are left out; no predictor has to rank them.
     min_cut_pct : float
         Cut of the short requests' mean time to completion against FCFS that makes it worth while, in percent.
         The mean, because a random order has FCFS's mean but a smaller median: a P50 rewards knowing nothing.
@@ -138,8 +139,12 @@ def deploy_gate(
         raise DataError("the gate needs it: replay a journal, or add the column", column=missing)
     if not np.isfinite(min_cut_pct):
         raise ParameterError("min_cut_pct", min_cut_pct, "give percent")
+    score, classes = trace.score, trace.length_class
+    if trace.predicted_tokens is not None and not trace.predicted_tokens.all():
+        asked = trace.predicted_tokens > 0
+        trace, score, classes = trace.take(asked), score[asked], classes[asked]
     rng = np.random.default_rng([seed, 0])
-    accuracy, low, high = ranking_interval(trace.score, trace.length_class, rng)
+    accuracy, low, high = ranking_interval(score, classes, rng)
     policy = serial_policy("sjf", starvation_timeout_s, promotion=promotion)
     days = [
         resample_trace(trace, np.random.default_rng([seed, 1, i]), min(n, len(trace)))
@@ -166,7 +171,7 @@ def deploy_gate(
     return GateResult(
         accuracy, low, high, _crossing(curve, min_cut_pct), float(min_cut_pct), trace.load,
         float(trace.service_s.var() / trace.service_s.mean() ** 2), tuple(curve),
-        int(np.sum(trace.length_class == SHORT)), int(np.sum(trace.length_class == LONG)),
+        int(np.sum(classes == SHORT)), int(np.sum(classes == LONG)),
     )  # fmt: skip
 
 
