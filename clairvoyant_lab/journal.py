@@ -219,7 +219,7 @@ class JournalWriter:
             self._connection.execute("COMMIT")
             self.written += len(rows)
             self._locked = False
-        except sqlite3.Error as error:
+        except Exception as error:  # a thread that dies in silence would leave the journal "writing" for ever
             if self._connection.in_transaction:
                 self._roll_back()
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF

@@ -17,6 +17,7 @@ _OPENAI_TYPES = {
 }
 _TAIL_BYTES = 64 * 1024
 _END_BYTES = 16 * 1024
+_MOST_TOKENS = 2**31
 
 # A member that is text and not empty, then the rest of its line. A quote inside a JSON string is escaped,
 # so what a model writes cannot look like a member.
@@ -103,10 +104,12 @@ class Tally:
             return None
         for value in self._last_values():
             usage = value.get("usage")
-            if isinstance(usage, dict) and isinstance(usage.get("prompt_tokens"), int):
-                return int(usage["prompt_tokens"])
-            if isinstance(value.get("prompt_eval_count"), int):
-                return int(value["prompt_eval_count"])
+            said = _first_count(
+                usage.get("prompt_tokens") if isinstance(usage, dict) else None,
+                value.get("prompt_eval_count"),
+            )
+            if said is not None:
+                return said
         return None
 
     def _last_values(self) -> list[dict[str, Any]]:
@@ -153,13 +156,18 @@ def _loads(text: bytes) -> dict[str, Any] | None:
 
 def _said(value: dict[str, Any]) -> int | None:
     usage = value.get("usage")
-    if isinstance(usage, dict) and isinstance(usage.get("completion_tokens"), int):
-        return int(usage["completion_tokens"])
-    if isinstance(value.get("eval_count"), int):
-        return int(value["eval_count"])
     timings = value.get("timings")  # llama.cpp's own block, in streams without usage
-    if isinstance(timings, dict) and isinstance(timings.get("predicted_n"), int):
-        return int(timings["predicted_n"])
-    if isinstance(value.get("tokens_predicted"), int):
-        return int(value["tokens_predicted"])
+    return _first_count(
+        usage.get("completion_tokens") if isinstance(usage, dict) else None,
+        value.get("eval_count"),
+        timings.get("predicted_n") if isinstance(timings, dict) else None,
+        value.get("tokens_predicted"),
+    )
+
+
+def _first_count(*values: Any) -> int | None:
+    """The first that can be a number of tokens; what no answer can have (-5, true, 10^30) says nothing."""
+    for value in values:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS:
+            return value
     return None

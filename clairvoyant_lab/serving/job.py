@@ -32,6 +32,7 @@ class Job:
     status: int = 499
     first_token_at_s: float | None = None
     features: tuple[bytes, bytes | None, bytes | None] | None = None
+    model: str = ""
 
     def headers(self, now_s: float) -> dict[str, str]:
         """Our response headers of a dispatched request."""

@@ -278,6 +278,7 @@ class Proxy:
     async def _foresee(self, job: Job) -> None:
         """Forecast the answer's length; a very long prompt is read off the event loop."""
         assert job.ask is not None
+        job.model = self.recorder.model_name  # another may be in use when the answer has come
         if len(job.ask.prompt) > _LONG_PROMPT_CHARS:
             loop = asyncio.get_running_loop()
             job.forecast = await loop.run_in_executor(None, self.forecaster.forecast, job.ask, job.stated)
@@ -390,7 +391,7 @@ class Proxy:
             return
         record = job.finished(now, self.line.policy.name)
         self.history.add(record)
-        self.recorder.keep(record, job.features)
+        self.recorder.keep(record, job.features, job.model)
         if self.events:
             self.events.publish("finished", record.event())
 

@@ -108,8 +108,8 @@ class Recorder:
             log.warning("features could not be taken (%s)", type(error).__name__)
             return None
 
-    def keep(self, record: Finished, features: Kept | None) -> None:
-        """Hand a finished request to the journal."""
+    def keep(self, record: Finished, features: Kept | None, model: str) -> None:
+        """Hand a finished request to the journal; `model` is the one that was in use when it came."""
         if self._writer is None:
             return
         short, medium, long = record.probabilities
@@ -136,7 +136,7 @@ class Recorder:
                 promoted=int(record.promoted),
                 position=record.position,
                 policy=record.policy,
-                model=self.model_name,
+                model=model or self.model_name,
                 stream=int(record.stream),
                 features=None if features is None else features[0],
                 ngrams=None if features is None else features[1],

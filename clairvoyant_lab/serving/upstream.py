@@ -59,8 +59,9 @@ class _RestingConnector(aiohttp.TCPConnector):
         self.tired: set[Any] = set()
 
     def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
-        if protocol in self.tired:
-            self.tired.discard(protocol)
+        tired = protocol in self.tired
+        self.tired.discard(protocol)
+        if tired and not should_close:
             loop = asyncio.get_running_loop()
             loop.call_later(self.REST_S, lambda: super(_RestingConnector, self)._release(key, protocol))
         else:

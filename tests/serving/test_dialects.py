@@ -238,6 +238,14 @@ def test_whole_answers() -> None:
     assert (tally.response_tokens(), tally.prompt_tokens()) == (4, 2)
     assert fed(Tally("ollama", stream=False), b'{"eval_count":0}', []).response_tokens() == 0
     assert fed(Tally("openai", stream=False), b"no json", []).response_tokens() is None
+    for odd in (b"-5", b"true", b"1" + b"0" * 30, b"1e3"):  # no answer has so many tokens
+        tally = fed(
+            Tally("openai", stream=False),
+            b'{"usage":{"completion_tokens":%b,"prompt_tokens":%b}}' % (odd, odd),
+            [],
+        )
+        assert tally.response_tokens() is None
+        assert tally.prompt_tokens() is None
     assert fed(Tally("openai", stream=False, content_encoding="gzip"), b"{}", []).response_tokens() is None
 
 

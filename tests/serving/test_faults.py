@@ -86,6 +86,19 @@ async def test_client_gone_mid_generation_frees_slot_and_backend(
     await stack.check_idle_and_well()
 
 
+async def test_the_connection_of_a_stream_rests_after_its_end_only(
+    make_stack: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clairvoyant_lab.serving.upstream._RestingConnector.REST_S", 3600.0)
+    stack = await make_stack()
+    task = await start(stack, SCHEDULED[0], stream=True)
+    await stack.until(lambda: stack.first_bytes() > 0)
+    await leave(task)
+    # an answer that breaks off is no end: the backend must see the connection go now
+    await stack.until(lambda: stack.emulator.busy == 0)
+    await stack.check_idle_and_well()
+
+
 async def test_drain_reads_an_abandoned_answer_to_its_end(make_stack: Any) -> None:
     stack = await make_stack(on_client_gone="drain")
     task = await start(stack, "/v1/chat/completions", stream=True, tokens=400)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -148,6 +149,16 @@ def test_a_full_disk_ends_the_journal_with_a_word_and_nothing_else(tmp_path: Pat
     assert writer.lost == 2001
 
 
+def test_a_row_that_cannot_be_kept_stops_the_journal_with_a_word(tmp_path: Path) -> None:
+    told: list[str] = []
+    writer = JournalWriter(tmp_path / "j.sqlite", journal_schema(), on_failure=told.append)
+    writer.put(row(1, response_tokens=2**63))  # no number of SQLite's; the error is none of SQLite's either
+    writer.close()
+    assert told == [writer.failure]
+    assert "too large" in told[0]
+    assert (writer.written, writer.lost, writer.pending) == (0, 1, 0)
+
+
 async def test_requests_go_on_when_the_journal_stops(make_stack: Any, tmp_path: Path) -> None:
     stack = await make_stack(journal=str(tmp_path / "j.sqlite"))
     assert (await stack.ask(tokens=1))[0] == 200
@@ -178,6 +189,16 @@ async def test_the_proxys_rows_hold_figures_and_features(make_stack: Any, tmp_pa
     assert np.frombuffer(journal.columns["features"][0], "<f4").shape == extract_features("x").shape
     assert len(journal.columns["ngrams"][0]) > 8
     assert len(journal_trace(journal)) == 2
+
+
+async def test_a_row_names_the_model_that_foresaw_it(make_stack: Any, tmp_path: Path) -> None:
+    stack = await make_stack(journal=str(tmp_path / "j.sqlite"))
+    waiting = [asyncio.create_task(stack.ask(f"m{k}", tokens=20)) for k in range(3)]
+    await stack.until(lambda: len(stack.proxy.line.waiting) == 2)
+    await stack.proxy.swap_model("other")
+    await asyncio.gather(*waiting, stack.ask("after"))
+    await stack.proxy.stop(grace_s=1.0)
+    assert read_journal(tmp_path / "j.sqlite").columns["model"] == ["sharegpt-rich"] * 3 + ["other"]
 
 
 KILLED = """
