@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import logging
 import math
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,8 @@ _PATCHABLE = ("name", "starvation_timeout_s", "promotion", "slots", "tau_mode", 
 _MOST_SLOTS = 1024
 _MOST_SECONDS = 1e9
 _HEARTBEAT_S = 15.0
+
+log = logging.getLogger("clairvoyant_lab.proxy")
 
 Route = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -144,6 +147,7 @@ class Control:
             if name not in _PATCHABLE:
                 raise unknown_name("field", name, _PATCHABLE)
         proxy = self._proxy
+        before = policy_state(proxy)
         slots, tau_mode = fields.get("slots", proxy.line.slots), fields.get("tau_mode", proxy.tuner.mode)
         if isinstance(slots, bool) or not isinstance(slots, int) or not 1 <= slots <= _MOST_SLOTS:
             raise ParameterError("slots", slots, f"give a whole number, 1 to {_MOST_SLOTS}")
@@ -169,6 +173,9 @@ class Control:
         proxy.tuner.mode = tau_mode
         proxy.admission.pump()
         state = policy_state(proxy)
+        if state != before:
+            beside = "" if proxy.shadow is None else f"; shadow of {proxy.shadow.policy.label}"
+            log.info("policy %s%s; τ is %s, slots %d", proxy.line.policy.label, beside, tau_mode, slots)
         proxy.events.publish("policy", state)
         return _json(state)
 
@@ -210,7 +217,7 @@ class Control:
             )
         async with self._swapping:
             await self._proxy.swap_model(model)
-        return _json(model_state(self._proxy))
+        return self._model_in_use()
 
     async def _roll_back_model(self, request: web.BaseRequest) -> web.Response:
         if not self._proxy.forecaster.can_roll_back:
@@ -218,7 +225,13 @@ class Control:
                 409, "nothing_to_roll_back", "no model was swapped in, so there is none to go back to"
             )
         self._proxy.roll_back_model()
-        return _json(model_state(self._proxy))
+        return self._model_in_use()
+
+    def _model_in_use(self) -> web.Response:
+        """What is in use after a change, in the answer and in the log."""
+        state = model_state(self._proxy)
+        log.info("model %s (%s, from %s)", state["name"], state["schema"], state["source"])
+        return _json(state)
 
     async def _shadow(self, request: web.BaseRequest) -> web.Response:
         proxy = self._proxy

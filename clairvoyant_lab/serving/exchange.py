@@ -248,6 +248,7 @@ class Exchange:
         self._phase = "silence"
 
     def _failed(self, reply: web.StreamResponse | None, fault: UpstreamFaultError) -> web.StreamResponse:
+        self._upstream.tell(fault)
         if reply is not None and reply.prepared:
             # headers are out: a cut connection is the only honest end
             return self._cut(reply, "backend_failed")

@@ -70,6 +70,7 @@ class Tuner:
         if current is not None and value is not None and abs(value - current) <= 0.05 * current:
             return False
         target.set_policy(policy.with_timeout(value))
+        log.info("τ %s: now %s", self.mode, "no limit" if value is None else f"{value:.3g} s")
         self._proxy.events.publish(
             "policy", {"name": policy.name, "starvation_timeout_s": value, "tau_mode": self.mode}
         )

@@ -6,6 +6,7 @@ Nothing is retried: a POST that may have started is not repeated.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterable, Iterable
 from errno import EMFILE, ENFILE
 from typing import Any
@@ -35,6 +36,9 @@ _HOP_BY_HOP = frozenset(
 # Host is the backend's own (Ollama answers a foreign one with 403); Expect was answered by us
 _NOT_FORWARDED = _HOP_BY_HOP | {"host", "expect", "content-length"}
 _OWN_PREFIX = "x-clairvoyant-"
+_TOLD_EVERY_S = 10.0
+
+log = logging.getLogger("clairvoyant_lab.proxy")
 
 
 class UpstreamFaultError(Exception):
@@ -82,6 +86,15 @@ class Upstream:
         self._connect_timeout_s = settings.connect_timeout_s
         self._session: aiohttp.ClientSession | None = None
         self._connector: _RestingConnector | None = None
+        self._told_at_s: dict[str, float] = {}
+
+    def tell(self, fault: UpstreamFaultError) -> None:
+        """Log a fault of the backend; of each kind one in ten seconds, or a full queue would fill the log."""
+        now = asyncio.get_running_loop().time()
+        last_s = self._told_at_s.get(fault.code, -_TOLD_EVERY_S)
+        if fault.code.startswith("backend") and now - last_s >= _TOLD_EVERY_S:
+            self._told_at_s[fault.code] = now
+            log.warning("a request failed: %s (%s)", fault.message, fault.code)
 
     async def open(self) -> None:
         """Open the session; needs a running loop."""

@@ -253,6 +253,23 @@ async def test_the_fast_form_of_a_model_is_asked_for_by_its_name(make_stack: Any
     assert reply.p_long == pytest.approx(fast, abs=1e-6)
 
 
+async def test_the_log_says_what_was_changed(stack: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "clairvoyant_lab.proxy")
+    async with AsyncProxyClient(stack.proxy.url) as client:
+        await client.set_policy(name="sjf_tokens", starvation_timeout_s=30.0)
+        await client.set_policy(starvation_timeout_s=30.0)
+        await client.set_policy(shadow=True)
+        await client.swap_model("model-1")
+        await client.roll_back_model()
+    said = [record.getMessage() for record in caplog.records]
+    assert said[:2] == [
+        "policy sjf_tokens, τ = 30 s; τ is fixed, slots 1",
+        "policy fcfs; shadow of sjf_tokens, τ = 30 s; τ is fixed, slots 1",
+    ], "what changes nothing is not said"
+    assert "from model-1" in said[2]
+    assert [text.split()[0] for text in said[2:]] == ["model", "model"]
+
+
 # -- who may ------------------------------------------------------------------------------------
 
 

@@ -50,6 +50,19 @@ def error_message(path: str, text: bytes) -> str:
     return str(error["message"])
 
 
+async def test_the_log_says_that_the_backend_is_down_and_not_once_a_request(
+    stack: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    await stack.emulator.stop()
+    for _ in range(3):
+        status, _, _ = await stack.ask("x", tokens=1)
+        assert status == 502
+    said = [r.getMessage() for r in caplog.records if r.name == "clairvoyant_lab.proxy"]
+    assert [text for text in said if "failed" in text] == [
+        "a request failed: the backend cannot be reached; is it running? (backend_down)"
+    ]
+
+
 # -- the client leaves -----------------------------------------------------------------------------
 
 
