@@ -33,6 +33,15 @@ _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _FIGURE = "application/vnd.plotly.v1+json"
 # key of the executed notebook's metadata under which a run is described, for the index of later runs
 _RUN = "clairvoyant_report"
+_RUN_KINDS: dict[str, type | tuple[type, ...]] = {
+    "title": str,
+    "ok": bool,
+    "seconds": (int, float),
+    "error": str,
+    "ran_at": str,
+    "settings": dict,
+    "version": str,
+}
 _ALWAYS_NAMED = ("fast", "seed")
 
 
@@ -210,22 +219,32 @@ def read_outcome(path: Path) -> NotebookOutcome:
     Raises
     ------
     DataError
-        If it is no notebook.
+        If it is no notebook, or cannot be understood.
     """
     executed = read_notebook(path)
     about = executed.metadata.get(_RUN)
     if about is None:
-        marks = executed.metadata.get("papermill", {})
-        ended = marks.get("end_time") is not None and not marks.get("exception")
-        about = {
-            "title": title_of(executed, path.stem),
-            "ok": ended,
-            "seconds": float(marks.get("duration") or 0.0),
-            "error": "" if ended else "it did not run to its end",
-            "ran_at": str(marks.get("start_time") or "")[:16].replace("T", " "),
-            "settings": _settings(executed, path.name, marks.get("parameters", {})),
-        }
-    return _outcome(path, executed, dict(about))
+        about = _plain_run(executed, path)
+    elif not isinstance(about, dict) or not all(isinstance(about.get(n), k) for n, k in _RUN_KINDS.items()):
+        raise DataError("tells of its run what this version does not understand", source=str(path))
+    return _outcome(path, executed, {name: about[name] for name in _RUN_KINDS})
+
+
+def _plain_run(executed: Any, path: Path) -> dict[str, Any]:
+    """What plain papermill wrote of a run."""
+    marks = executed.metadata.get("papermill")
+    marks = marks if isinstance(marks, dict) else {}
+    ended = marks.get("end_time") is not None and not marks.get("exception")
+    seconds, parameters = marks.get("duration"), marks.get("parameters")
+    return {
+        "title": title_of(executed, path.stem),
+        "ok": ended,
+        "seconds": float(seconds) if isinstance(seconds, int | float) else 0.0,
+        "error": "" if ended else "it did not run to its end",
+        "ran_at": str(marks.get("start_time") or "")[:16].replace("T", " "),
+        "settings": _settings(executed, path.name, parameters if isinstance(parameters, dict) else {}),
+        "version": "",
+    }
 
 
 def _outcome(path: Path, executed: Any, about: Mapping[str, Any]) -> NotebookOutcome:
@@ -304,9 +323,9 @@ def main_figure(notebook: Any) -> str:
     for cell in notebook.cells:
         for output in cell.get("outputs", []):
             spec = output.get("data", {}).get(_FIGURE)
-            if spec is None:
+            if not isinstance(spec, Mapping) or "data" not in spec:
                 continue
-            text = json.dumps({"data": spec["data"], "layout": spec["layout"]}, separators=(",", ":"))
+            text = json.dumps({"data": spec["data"], "layout": spec.get("layout", {})}, separators=(",", ":"))
             if output.get("metadata", {}).get("clairvoyant", {}).get("main"):
                 return text
             first = first or text

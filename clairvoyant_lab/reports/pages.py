@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from clairvoyant_lab import __version__
+from clairvoyant_lab.errors import DataError
 from clairvoyant_lab.figures.show import PLOTLY_SCRIPT
 from clairvoyant_lab.reports.extract import verdict_counts
 from clairvoyant_lab.results import MISSING, counted
@@ -58,7 +60,7 @@ def write_page(notebook: Any, path: Path, *, title: str, error: str = "") -> Non
             body=(
                 '<input type="checkbox" id="code-shown">'
                 f'<nav><div><a href="index.html">All notebooks</a><span>{escape(path.stem)}</span>'
-                f'<a href="{escape(path.stem)}.ipynb">Executed notebook</a>'
+                f'<a href="{quote(path.stem)}.ipynb">Executed notebook</a>'
                 '<label for="code-shown">Show or hide the code</label></div></nav>'
                 f"<main>{failed}{body}</main>"
             ),
@@ -92,7 +94,7 @@ def write_index(outcomes: Sequence[NotebookOutcome], folder: Path) -> Path:
             script.write_text(
                 f"window.clairvoyantFigure({json.dumps(outcome.name)}, {outcome.figure});\n", encoding="utf-8"
             )
-            scripts.append(f'<script src="figures/{escape(outcome.name)}.js"></script>')
+            scripts.append(f'<script src="figures/{quote(outcome.name)}.js"></script>')
     good = sum(outcome.ok for outcome in listed)
     rows = "".join(_row(outcome) for outcome in listed)
     head = (
@@ -118,12 +120,17 @@ def write_index(outcomes: Sequence[NotebookOutcome], folder: Path) -> Path:
 
 def _all_outcomes(outcomes: Sequence[NotebookOutcome], folder: Path) -> list[NotebookOutcome]:
     """This run's outcomes and those of earlier runs whose page still stands in the folder, by name."""
-    from clairvoyant_lab.reports.execution import read_outcome
+    from clairvoyant_lab.reports.execution import NotebookOutcome, read_outcome
 
     found = {outcome.name: outcome for outcome in outcomes}
     for path in sorted(folder.glob("*.ipynb")):
         if path.stem not in found and path.with_suffix(".html").is_file():
-            found[path.stem] = read_outcome(path)
+            try:
+                found[path.stem] = read_outcome(path)
+            except DataError as error:  # somebody else's file must not cost this run its index
+                found[path.stem] = NotebookOutcome(
+                    path.stem, path.stem, False, 0.0, page=path.with_suffix(".html"), error=str(error)
+                )
     return [found[name] for name in sorted(found)]
 
 
@@ -135,7 +142,7 @@ def _row(outcome: NotebookOutcome) -> str:
     state = "ran" if outcome.ok else '<span class="bad">failed</span>'
     kinds = ", ".join(verdict_counts(outcome.ledger))
     cells = (
-        f'<a href="#{escape(outcome.name)}">{escape(outcome.name)}</a>',
+        f'<a href="#{quote(outcome.name)}">{escape(outcome.name)}</a>',
         state,
         escape(outcome.ran_at or MISSING),
         f"{outcome.seconds:.0f} s",
@@ -159,7 +166,7 @@ def write_plotly_script(folder: Path) -> Path:
 def _card(outcome: NotebookOutcome) -> str:
     name = escape(outcome.name)
     heading = escape(outcome.title)
-    link = f'<a href="{name}.html">{heading}</a>' if outcome.page else heading
+    link = f'<a href="{quote(outcome.name)}.html">{heading}</a>' if outcome.page else heading
     parts = [f'<section class="card" id="{name}"><h2>{link}</h2>', f'<p class="meta">{name}</p>']
     if outcome.error:
         parts.append(f'<pre class="failed">{escape(outcome.error)}</pre>')

@@ -22,7 +22,7 @@ from clairvoyant_lab.errors import DataError, ParameterError, unknown_name
 from clairvoyant_lab.paths import notebooks_dir
 from clairvoyant_lab.reports.execution import NotebookOutcome, read_notebook, read_parameters
 from clairvoyant_lab.reports.parameters import Declaration, check_overrides
-from clairvoyant_lab.reports.worker import run_apart
+from clairvoyant_lab.reports.worker import Workers
 
 __all__ = ["NotebookOutcome", "find_notebooks", "plan_parameters", "run_notebooks"]
 
@@ -161,11 +161,13 @@ def run_notebooks(
         raise ParameterError("out_dir", str(out), f"cannot be made ({error.strerror})") from error
     write_plotly_script(out)
     workers = min(workers, len(paths))
+    apart = Workers()
     with ThreadPoolExecutor(workers) as pool:
         try:
-            outcomes = _collect(pool, paths, plan, out, max(1, cores // workers), progress)
-        except BaseException:  # Ctrl-C: what has not begun must not begin now
+            outcomes = _collect(pool, apart, paths, plan, out, max(1, cores // workers), progress)
+        except BaseException:  # Ctrl-C: what has not begun must not begin now, and what runs must end
             pool.shutdown(wait=False, cancel_futures=True)
+            apart.end()
             raise
     write_index(outcomes, out)
     return outcomes
@@ -173,6 +175,7 @@ def run_notebooks(
 
 def _collect(
     pool: ThreadPoolExecutor,
+    apart: Workers,
     paths: Sequence[Path],
     plan: Mapping[str, Mapping[str, Any]],
     out: Path,
@@ -182,7 +185,7 @@ def _collect(
     from tqdm.auto import tqdm
 
     futures: dict[Future[NotebookOutcome], str] = {
-        pool.submit(run_apart, path, out / path.name, plan[path.stem], threads): path.stem for path in paths
+        pool.submit(apart.run, path, out / path.name, plan[path.stem], threads): path.stem for path in paths
     }
     outcomes: dict[str, NotebookOutcome] = {}
     with tqdm(total=len(paths), unit="notebook", disable=not progress) as bar:

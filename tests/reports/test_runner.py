@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -19,7 +23,7 @@ from clairvoyant_lab.reports.execution import MAX_FILE_BYTES, read_outcome
 from clairvoyant_lab.reports.extract import ledger_rows, verdict_counts
 from clairvoyant_lab.reports.pages import write_index
 from clairvoyant_lab.reports.runner import find_notebooks, plan_parameters
-from clairvoyant_lab.reports.worker import run_apart
+from clairvoyant_lab.reports.worker import Workers
 
 NOTEBOOKS = Path(__file__).with_name("notebooks")
 RUN = ["good", "raises_in_second_section", "kernel_dies"]
@@ -211,6 +215,84 @@ def test_a_page_of_plain_papermill_is_listed_too(
 
 
 def test_a_killed_process_is_an_outcome(tmp_path: Path) -> None:
-    outcome = run_apart(tmp_path / "none.ipynb", tmp_path / "out.ipynb", {}, "no number")  # type: ignore[arg-type]
+    outcome = Workers().run(tmp_path / "none.ipynb", tmp_path / "out.ipynb", {}, "no number")  # type: ignore[arg-type]
     assert not outcome.ok
     assert outcome.error
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "no json",
+        "[1]",
+        {"clairvoyant_report": [1]},
+        {"clairvoyant_report": {"title": "x", "seconds": "long"}},
+    ],
+)
+def test_a_file_that_is_no_page_of_ours_costs_no_index(
+    report: tuple[Path, dict[str, NotebookOutcome]], tmp_path: Path, odd: Any
+) -> None:
+    out, outcomes = report
+    notebook = json.loads((out / "good.ipynb").read_text())
+    if isinstance(odd, dict):
+        notebook["metadata"].update(odd)
+    text = odd if isinstance(odd, str) else json.dumps(notebook)
+    (tmp_path / "50% #1.ipynb").write_text(text)
+    (tmp_path / "50% #1.html").write_text("<p>a page</p>")
+    with pytest.raises(DataError):
+        read_outcome(tmp_path / "50% #1.ipynb")
+    index = write_index([outcomes["good"]], tmp_path).read_text()
+    assert "1 of 2 notebooks ran" in index
+    assert 'href="50%25%20%231.html"' in index
+
+
+def test_a_page_of_a_later_version_is_read(
+    report: tuple[Path, dict[str, NotebookOutcome]], tmp_path: Path
+) -> None:
+    out, outcomes = report
+    notebook = json.loads((out / "good.ipynb").read_text())
+    notebook["metadata"]["clairvoyant_report"]["weather"] = "fair"
+    (tmp_path / "good.ipynb").write_text(json.dumps(notebook))
+    assert read_outcome(tmp_path / "good.ipynb").settings == outcomes["good"].settings
+
+
+HANGS = "import os, pathlib, time; pathlib.Path(pid_file).write_text(str(os.getpid())); time.sleep(600)"
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="signals of POSIX")
+@pytest.mark.parametrize("way", ["interrupt", "kill"])
+def test_no_kernel_outlives_the_report(tmp_path: Path, way: str) -> None:
+    import nbformat.v4 as v4
+
+    pid_file = tmp_path / "pid"
+    notebook = v4.new_notebook(cells=[v4.new_code_cell(f"pid_file = {str(pid_file)!r}\n{HANGS}")])
+    (tmp_path / "hangs.ipynb").write_text(json.dumps(notebook))
+    script = (
+        "import sys; from clairvoyant_lab.reports import run_notebooks\n"
+        "run_notebooks(out_dir=sys.argv[1], folder=sys.argv[2], progress=False)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path / "out"), str(tmp_path)],
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    _until(lambda: pid_file.is_file() and pid_file.read_text() != "")
+    # to the one process only, as an editor's stop button does it
+    process.send_signal(signal.SIGINT if way == "interrupt" else signal.SIGKILL)
+    process.wait(timeout=30)
+    _until(lambda: not _runs(int(pid_file.read_text())))
+
+
+def _until(true: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
