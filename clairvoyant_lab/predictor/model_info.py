@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from clairvoyant_lab.errors import SchemaMismatchError
-from clairvoyant_lab.lengths import LONG_FROM_TOKENS, SHORT_BELOW_TOKENS
+from clairvoyant_lab.errors import ParameterError, SchemaMismatchError
+from clairvoyant_lab.lengths import LONG_FROM_TOKENS, SHORT_BELOW_TOKENS, check_bounds
 from clairvoyant_lab.prompts.schema import SCHEMA_HASH, SCHEMA_NAME, SCHEMA_VERSION
 
 __all__ = ["DEFAULT_CLASS_MEAN_TOKENS", "RICH", "ModelInfo", "library_versions"]
@@ -96,7 +97,7 @@ class ModelInfo:
         try:
             bounds = json.loads(metadata["class_bounds"])
             means = json.loads(metadata["class_mean_tokens"])
-            return cls(
+            info = cls(
                 name=metadata.get("name", name),
                 schema=metadata["schema"],
                 schema_version=int(metadata["schema_version"]),
@@ -110,10 +111,22 @@ class ModelInfo:
                 versions=json.loads(metadata["versions"]),
                 form=json.loads(metadata.get("form", "{}")),
             )
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+            _refuse_unusable(info)
+            return info
+        except (KeyError, IndexError, TypeError, ValueError, ParameterError) as error:
             raise SchemaMismatchError(
                 f"model {name!r} has metadata that clairvoyant-lab cannot read ({error!r}); export it again"
             ) from error
+
+
+def _refuse_unusable(info: ModelInfo) -> None:
+    """Refuse what every prediction would stumble over."""
+    check_bounds(*info.class_bounds)
+    if not all(0.0 <= mean < math.inf for mean in info.class_mean_tokens):
+        raise ValueError(f"class_mean_tokens {info.class_mean_tokens}")
+    for name in ("metrics", "hyper", "versions", "form"):
+        if not isinstance(getattr(info, name), dict):
+            raise TypeError(f"{name} is no JSON object")
 
 
 def library_versions() -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from clairvoyant_lab.errors import ParameterError, SchemaMismatchError
+from clairvoyant_lab.errors import DataError, ParameterError, SchemaMismatchError
 from clairvoyant_lab.predictor.engines import open_session
 from clairvoyant_lab.predictor.linear import LinearScores
 from clairvoyant_lab.predictor.model_info import ModelInfo
@@ -82,14 +82,14 @@ class FastEngine:
         self.path = path
         self.linear = linear
         try:
-            self.mix = [float(weight) for weight in info.form["mix"]]
-            self._lines = [(float(intercept), float(slope)) for intercept, slope in info.form["fast_lines"]]
+            first, second = self.mix = [float(weight) for weight in info.form["mix"]]
+            lines = [(float(intercept), float(slope)) for intercept, slope in info.form["fast_lines"]]
+            _, _, _ = self._lines = lines
         except (KeyError, TypeError, ValueError) as error:
             raise SchemaMismatchError(
                 f"model {info.name!r} carries no coefficients of a fast form ({error!r})"
             ) from error
         # Plain floats: the whole prediction takes fewer steps than one numpy call.
-        first, second = self.mix
         self._weights = np.ascontiguousarray(linear.weights)
         self._first = first * float(linear.scale[0])
         self._second = second * float(linear.scale[1])
@@ -130,6 +130,8 @@ def open_rich(info: ModelInfo, path: Path, *, form: str, threads: int) -> RichEn
     ------
     SchemaMismatchError
         If the model's ids or features are of another version.
+    DataError
+        If the graph is none of a rich model.
     """
     if info.schema_hash != RICH_HASH:
         raise SchemaMismatchError(
@@ -154,8 +156,18 @@ def read_linear(path: Path) -> LinearScores:
         linear = LinearScores(constants["weights"], constants["scale"], constants["intercept"])
     except KeyError as error:
         raise SchemaMismatchError(f"{path.name} has no constant {error}; it is no rich model") from error
-    if linear.weights.shape[0] != N_BUCKETS + 1:
-        raise SchemaMismatchError(f"{path.name} has {linear.weights.shape[0]} ids, not {N_BUCKETS + 1}")
+    # compiled code reads the weights by id, unchecked
+    for name, dtype, shape in (
+        ("weights", np.int16, (N_BUCKETS + 1, 2)),
+        ("scale", np.float32, (2,)),
+        ("intercept", np.float32, (2,)),
+    ):
+        table = constants[name]
+        if table.shape != shape or table.dtype != dtype or not np.isfinite(table).all():
+            raise SchemaMismatchError(
+                f"{path.name} has {name} of shape {table.shape} and type {table.dtype}; a rich model has "
+                f"{shape} and {np.dtype(dtype)}, all of them finite"
+            )
     return linear
 
 
@@ -165,8 +177,12 @@ def _after_scores(path: Path, info: ModelInfo) -> bytes:
     from onnx.utils import Extractor
 
     entry = "rows" if info.form.get("trees", True) else "scores"
-    whole = Extractor(onnx.shape_inference.infer_shapes(onnx.load(str(path))))
-    part: bytes = whole.extract_model([entry], _PROBABILITIES).SerializeToString()
+    try:
+        whole = Extractor(onnx.shape_inference.infer_shapes(onnx.load(str(path))))
+        part: bytes = whole.extract_model([entry], _PROBABILITIES).SerializeToString()
+    except Exception as error:  # onnx raises kinds of its own, and Python's
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise DataError(f"has no graph of a rich model ({reason})", source=path.name) from error
     return part
 
 

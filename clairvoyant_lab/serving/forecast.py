@@ -88,6 +88,11 @@ class Forecaster:
         with suppress(Exception):
             self.predictor.predict("What is a queue?", None)
 
+    def works(self) -> bool:
+        """Ask the model once, as a request would; tell whether it could answer."""
+        self.forecast(Ask("generation", "openai", "What is a queue?"))
+        return self.failures == 0
+
     def swap(self, predictor: Predicting) -> None:
         """Use another model from the next request on; the one in use is kept for `roll_back`."""
         self._previous.append(self.predictor)

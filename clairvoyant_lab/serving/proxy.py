@@ -181,7 +181,7 @@ class Proxy:
         Raises
         ------
         ClairvoyantError
-            If it cannot be loaded or speaks another schema; the model in use stays.
+            If it cannot be loaded or asked, or speaks another schema; the model in use stays.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -190,7 +190,8 @@ class Proxy:
             raise
         except (OSError, ValueError) as error:  # a name no file can have, a file nobody may read
             raise ParameterError("model", model, f"cannot be loaded ({type(error).__name__})") from error
-        await loop.run_in_executor(None, Forecaster(predictor).warm)
+        if not await loop.run_in_executor(None, Forecaster(predictor).works):
+            raise ParameterError("model", model, "was loaded but gives no forecast; the model in use stays")
         self.forecaster.swap(predictor)
         self._earlier_models.append(self.recorder.model_name)
         self.recorder.model_name = model

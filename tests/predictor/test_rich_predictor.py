@@ -186,6 +186,57 @@ def test_an_older_rich_schema_is_refused_with_both_names(exported: Path, tmp_pat
         cl.LengthPredictor.load(tmp_path / "old.onnx")
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "form"),
+    [
+        ("class_bounds", "[800, 200]", "full"),
+        ("class_mean_tokens", "[NaN, 1, 2]", "full"),
+        ("form", "[]", "full"),
+        ("form", '{"mix": [1], "fast_lines": [[0, 1], [0, 1], [0, 1]]}', "fast"),
+        ("form", '{"mix": [1, 1], "fast_lines": [[0, 1]]}', "fast"),
+    ],
+)
+def test_settings_no_prediction_can_be_made_with_are_refused(
+    exported: Path, tmp_path: Path, key: str, value: str, form: str
+) -> None:
+    import onnx
+
+    model = onnx.load(str(exported))
+    for entry in model.metadata_props:
+        if entry.key == key:
+            entry.value = value
+    onnx.save(model, str(tmp_path / "odd.onnx"))
+    with pytest.raises(SchemaMismatchError):
+        cl.LengthPredictor.load(tmp_path / "odd.onnx", form=form)
+
+
+@pytest.mark.parametrize("name", ["weights", "scale", "intercept"])
+def test_tables_of_another_shape_are_refused(exported: Path, tmp_path: Path, name: str) -> None:
+    import onnx
+    from onnx import numpy_helper
+
+    model = onnx.load(str(exported))
+    (held,) = [item for item in model.graph.initializer if item.name == name]
+    held.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(held)[..., :1].copy(), name))
+    onnx.save(model, str(tmp_path / "odd.onnx"))
+    for form in ("full", "fast"):
+        with pytest.raises((SchemaMismatchError, DataError)):
+            cl.LengthPredictor.load(tmp_path / "odd.onnx", form=form)
+
+
+def test_a_graph_without_the_rich_ones_middle_is_refused(exported: Path, tmp_path: Path) -> None:
+    import onnx
+
+    model = onnx.load(str(exported))
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            for place, name in enumerate(names):
+                names[place] = "elsewhere" if name == "rows" else name
+    onnx.save(model, str(tmp_path / "odd.onnx"))
+    with pytest.raises(DataError, match=r"odd\.onnx.*rich model"):
+        cl.LengthPredictor.load(tmp_path / "odd.onnx")
+
+
 @pytest.mark.parametrize("form", ["full", "fast"])
 def test_contributions_add_up_to_the_models_own_log_odds(exported: Path, form: str) -> None:
     predictor = cl.LengthPredictor.load(exported, form=form)

@@ -240,6 +240,18 @@ async def test_a_model_that_cannot_be_loaded_leaves_the_one_in_use(make_stack: A
         assert (await client.model())["name"] == "word"
 
 
+async def test_a_model_that_gives_no_forecast_is_not_swapped_in(make_stack: Any) -> None:
+    stack = await make_stack()
+    dumb = type(stack.proxy.forecaster.predictor)("dumb")
+    dumb.broken = True
+    stack.proxy._load_predictor = lambda name: dumb
+    async with AsyncProxyClient(stack.proxy.url) as client:
+        with pytest.raises(ParameterError, match="gives no forecast"):
+            await client.swap_model("dumb")
+        state = await client.model()
+    assert (state["name"], state["can_roll_back"], state["failures"]) == ("word", False, 0)
+
+
 async def test_the_fast_form_of_a_model_is_asked_for_by_its_name(make_stack: Any) -> None:
     stack = await make_stack()
     from clairvoyant_lab.serving.proxy import load_model
