@@ -62,10 +62,12 @@ class TauAdvice:
         """The advice in words."""
         tau = "no limit" if self.starvation_timeout_s is None else f"τ = {self.starvation_timeout_s:.3g} s"
         verdict = "within" if self.holds else "over"
+        clear = bool(self.check["short_p50_change_high_pct"] < 0)
+        rest = "" if clear else "; no clear gain for short requests: allow a larger budget, or keep FCFS"
         return (
             f"{tau} ({self.policy.promotion}): short P50 {self.check['short_p50_change_pct']:+.1f} %, "
             f"long P99 {self.check['long_p99_change_pct']:+.1f} % against FCFS on other seeds, "
-            f"{verdict} the budget of {self.budget_pct:+.1f} %"
+            f"{verdict} the budget of {self.budget_pct:+.1f} %{rest}"
         )
 
     def to_frame(self) -> pd.DataFrame:

@@ -103,6 +103,6 @@ def _calibrate(records: list[Finished], policy: SerialPolicy) -> SerialPolicy:
     """The advised policy on the recent traffic, with the predictions it had; τ None is no limit."""
     from clairvoyant_lab.advice import calibrate_tau
 
-    return calibrate_tau(
-        window_trace(records), policy=policy, promotion=policy.promotion, accuracy=None
-    ).policy
+    advice = calibrate_tau(window_trace(records), policy=policy, promotion=policy.promotion, accuracy=None)
+    log.info("on the last %d requests: %s", len(records), advice.sentence())
+    return advice.policy

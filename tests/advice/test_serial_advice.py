@@ -27,6 +27,10 @@ def test_tau_is_the_best_of_its_frontier_within_the_budget() -> None:
     assert advice.check["short_p50_change_pct"] < 0.75 * frontier.iloc[-1]["short_p50_change_pct"]
     assert advice.check["long_p99_change_pct"] < 12.0
     assert "short P50" in advice.sentence()
+    assert "no clear gain" not in advice.sentence()
+    assert "no clear gain" in calibrate_tau("l4", taus_s=[0.0], seeds=2, check_seeds=2).sentence(), (
+        "that is FCFS"
+    )
     # 3 x E[S_short] gives away most of the gain
     paper = calibrate_tau("l4", taus_s=[10.5], seeds=8, check_seeds=8)
     assert paper.check["short_p50_change_pct"] > advice.check["short_p50_change_pct"] + 10.0

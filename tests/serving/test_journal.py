@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sqlite3
@@ -359,7 +360,10 @@ def test_the_pace_is_learnt_and_forgets() -> None:
     assert same.expected_s(20) == pytest.approx(2.0)
 
 
-async def test_tau_calibrated_comes_from_the_recent_traffic(make_stack: Any) -> None:
+async def test_tau_calibrated_comes_from_the_recent_traffic(
+    make_stack: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "clairvoyant_lab.proxy")
     stack = await make_stack(tau_mode="calibrated", starvation_timeout_s=0.001)
     assert not await stack.proxy.tuner.tune(), "too little seen yet"
     rng = np.random.default_rng(2)
@@ -372,6 +376,8 @@ async def test_tau_calibrated_comes_from_the_recent_traffic(make_stack: Any) -> 
     assert await stack.proxy.tuner.tune()
     timeout = stack.proxy.line.policy.starvation_timeout_s
     assert timeout is None or timeout > 3.0, "a tau that promotes everyone is no advice"
+    assert "on the last 400 requests: " in caplog.text
+    assert "against FCFS" in caplog.text, "the log says what the timeout buys and costs"
     assert not await stack.proxy.tuner.tune(), "not again before as many have come"
 
 
