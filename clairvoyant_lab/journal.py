@@ -97,6 +97,18 @@ class JournalRow:
 COLUMNS = tuple(field.name for field in fields(JournalRow))
 
 _TYPES = {"str": "TEXT", "float": "REAL", "int": "INTEGER", "bytes": "BLOB"}
+_READ_AS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "float": (float, int),
+    "int": (int,),
+    "bytes": (bytes,),
+}
+
+KINDS: dict[str, tuple[type, ...]] = {
+    item.name: _READ_AS[str(item.type).split(" ", 1)[0]] + ((type(None),) if "None" in str(item.type) else ())
+    for item in fields(JournalRow)
+}
+"""What a cell of each column can be."""
 
 
 def _create_statement() -> str:
@@ -193,7 +205,7 @@ class JournalWriter:
             connection.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", _meta_of(schema))
             if most_pages is not None:
                 connection.execute(f"PRAGMA max_page_count={int(most_pages)}")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError) as error:
             connection.close()
             raise DataError(f"cannot be used as a journal ({error})", source=str(self.path)) from error
         except SchemaMismatchError:
@@ -267,7 +279,7 @@ def open_for_reading(path: str | Path) -> tuple[sqlite3.Connection, dict[str, st
         connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)
         meta = dict(connection.execute("SELECT name, value FROM meta").fetchall())
         columns = [row[1] for row in connection.execute("PRAGMA table_info(requests)")]
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise DataError(f"is no journal ({error})", source=str(file)) from error
     missing = [name for name in COLUMNS if name not in columns and name not in ADDED]
     if missing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clairvoyant_lab.errors import DataError
-from clairvoyant_lab.journal import ADDED, COLUMNS, open_for_reading
+from clairvoyant_lab.journal import ADDED, COLUMNS, KINDS, open_for_reading
 from clairvoyant_lab.lengths import classify_lengths
 from clairvoyant_lab.results import summary_html, summary_text
 
@@ -201,7 +202,7 @@ class Journal:
 
         An answer that reached its token cap is censored (it would have been longer) and left out.
         """
-        names = tuple(json.loads(self.meta["feature_names"]))
+        names = _names(self.meta, "feature_names", self.path)
         dropped: dict[str, int] = {}
         rows: list[int] = []
         cols = self.columns
@@ -220,7 +221,7 @@ class Journal:
             else:
                 dropped[reason] = dropped.get(reason, 0) + 1
         rows.sort(key=lambda i: (cols["arrival_unix_s"][i], i))
-        surface_names = json.loads(self.meta.get("surface_names", "[]"))
+        surface_names = _names(self.meta, "surface_names", self.path)
         features = np.zeros((len(rows), len(names)), dtype=np.float32)
         surface = np.full((len(rows), len(surface_names)), np.nan, dtype=np.float32)
         ngrams = [np.empty(0, np.int32) for _ in rows]
@@ -272,17 +273,34 @@ def read_journal(path: str | Path) -> Journal:
     Raises
     ------
     DataError
-        If there is no such file or it is no journal of ours.
+        If there is no such file, it is no journal of ours, or it is damaged.
     """
     connection, meta = open_for_reading(path)
     try:
         held = {row[1] for row in connection.execute("PRAGMA table_info(requests)")}
         chosen = [f"NULL AS {name}" if name in ADDED and name not in held else name for name in COLUMNS]
         rows = connection.execute(f"SELECT {', '.join(chosen)} FROM requests ORDER BY number").fetchall()
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise DataError(f"is damaged ({error})", source=str(path)) from error
     finally:
         connection.close()
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    for row in rows:
-        for name, value in zip(COLUMNS, row, strict=True):
-            columns[name].append(value)
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(COLUMNS)}
+    for name, kinds in KINDS.items():
+        _refuse_other_kinds(columns[name], kinds, name, str(path))
+    for name in ("prompt_tokens", "response_tokens"):  # a backend may say -1 where it does not know
+        columns[name] = [None if value is None or value < 0 else value for value in columns[name]]
     return Journal(str(path), meta, columns)
+
+
+def _refuse_other_kinds(values: list[Any], kinds: tuple[type, ...], name: str, source: str) -> None:
+    if set(map(type, values)) <= set(kinds):
+        return
+    row = next(i for i, value in enumerate(values) if type(value) not in kinds)
+    raise DataError(f"is damaged: {values[row]!r} does not belong here", source=source, row=row, column=name)
+
+
+def _names(meta: dict[str, str], key: str, source: str) -> tuple[str, ...]:
+    try:
+        return tuple(json.loads(meta.get(key, "[]")))
+    except (TypeError, ValueError) as error:
+        raise DataError(f"is damaged: its {key} are no list ({error})", source=source) from error

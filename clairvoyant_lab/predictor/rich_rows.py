@@ -128,7 +128,9 @@ def rows_from_scan(
     if len(ids) != len(rows):
         raise DataError(f"there are ids of {len(ids)} rows and features of {len(rows)}")
     for number, row in enumerate(ids):
-        if row.size and not (int(row.min()) >= 0 and int(row.max()) < N_BUCKETS):
+        if not row.size:  # even an empty prompt has the ids of its size
+            raise DataError("there are no ids", row=number, column="ids")
+        if not (int(row.min()) >= 0 and int(row.max()) < N_BUCKETS):
             raise DataError(f"an id is outside 0 to {N_BUCKETS - 1}", row=number, column="ids")
     labels = _checked_labels(len(rows), response_tokens, groups, first_turn, bounds)
     return ScannedRows(rows, list(ids), *labels)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from clairvoyant_lab.errors import DataError, ParameterError, StarvedDatasetError, unknown_name
 from clairvoyant_lab.journal_reader import TrainingSet, read_journal
 from clairvoyant_lab.lengths import LONG_FROM_TOKENS, SHORT_BELOW_TOKENS, LengthClass, classify_lengths
+from clairvoyant_lab.results import counted
 from clairvoyant_lab.serving.retrain_report import RetrainReport, report_on_tail
 
 if TYPE_CHECKING:
@@ -94,7 +95,10 @@ def retrain_from_journal(
         raise ParameterError("out", str(out), "its folder does not exist; make it first")
     rows = read_journal(path).training_set()
     if len(rows) < 2:
-        raise DataError(f"has {len(rows)} rows to learn from; dropped: {rows.dropped}", source=str(path))
+        raise DataError(
+            f"has {counted(len(rows), 'request')} to learn from (left out: {_left_out(rows.dropped)})",
+            source=str(path),
+        )
     chosen, why = _choose_kind(rows, kind, hold_out, str(path))
     if chosen == "rich":
         rows = rows.take(np.flatnonzero(rows.has_words))

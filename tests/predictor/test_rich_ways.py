@@ -50,6 +50,8 @@ def test_scanned_rows_that_no_scan_gives_are_refused() -> None:
     spoilt = [*ids[:4], np.array([N_BUCKETS], np.int32), *ids[5:]]
     with pytest.raises(DataError, match="an id is outside"):
         rows_from_scan(features, spoilt, tokens, None, None, BOUNDS)
+    with pytest.raises(DataError, match="no ids"):
+        rows_from_scan(features, [ids[0][:0], *ids[1:]], tokens, None, None, BOUNDS)
     with pytest.raises(DataError, match=r"\(n, 33\)"):
         rows_from_scan(features[:, :19], ids, tokens, None, None, BOUNDS)
     with pytest.raises(DataError, match="ids of 29 rows"):
