@@ -76,7 +76,7 @@ def p50_against_tau(frame: pd.DataFrame, title: str | None = None) -> Figure:
     names = {"fcfs": "FCFS", "tau_1x": "τ = 1x", "tau_2x": "τ = 2x", "tau_3x": "τ = 3x", "tau_none": "no τ"}
     figure = make_subplots(
         rows=1, cols=len(rules), shared_yaxes=True, horizontal_spacing=0.04,
-        subplot_titles=[f"promotion: {_RULES[str(rule)][0]}" for rule in rules],
+        subplot_titles=[_RULES[str(rule)][0] for rule in rules],
     )  # fmt: skip
     for column, rule in enumerate(rules, start=1):
         own = frame[frame["promotion"] == rule]
@@ -96,7 +96,7 @@ def p50_against_tau(frame: pd.DataFrame, title: str | None = None) -> Figure:
             )  # fmt: skip
     figure.update_layout(
         template=theme.template(), height=430, margin={"t": 88},
-        title_text=title or "Short P50 by starvation timeout and spread",
+        title_text=title or "Short P50 by timeout, spread and who is promoted",
     )  # fmt: skip
     figure.update_yaxes(rangemode="tozero")
     figure.update_yaxes(title_text="short P50, arrival to last token (s)", col=1)
