@@ -41,12 +41,14 @@ def counted(count: int, one: str, many: str | None = None) -> str:
 
 def format_value(value: object) -> str:
     """Format one figure for people: four significant digits for floats, thousands separators for ints."""
-    if isinstance(value, bool) or value is None:
-        return "none" if value is None else ("yes" if value else "no")
+    if value is None:
+        return "none"
+    if isinstance(value, bool) or _kind(value) == "b":
+        return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    if isinstance(value, float) or hasattr(value, "dtype"):
-        number = float(value)  # type: ignore[arg-type]
+    if isinstance(value, float) or _kind(value) in "iuf":
+        number = float(value) + 0.0  # type: ignore[arg-type]  # no -0
         if math.isnan(number):
             return MISSING
         whole = abs(number) < 1e15 and (number.is_integer() or abs(number) >= 999.5)
@@ -93,7 +95,7 @@ def format_column(values: Sequence[object]) -> tuple[list[str], bool]:
     numeric = bool(there) and all(_is_number(value) for value in there)
     if not numeric:
         return [MISSING if _is_missing(value) else format_value(value) for value in values], False
-    numbers = [None if _is_missing(value) else float(value) for value in values]  # type: ignore[arg-type]
+    numbers = [None if _is_missing(value) else float(value) + 0.0 for value in values]  # type: ignore[arg-type]
     digits = _digits([abs(number) for number in numbers if number])
     if digits is None:
         return [MISSING if number is None else format_value(number) for number in numbers], True
@@ -123,10 +125,11 @@ def frame_html(frame: pd.DataFrame, caption: str = "") -> str:
     """
     index = frame.index
     counts_only = index.nlevels == 1 and index.name is None and index.dtype.kind in "iu"
-    if not counts_only:
-        frame = frame.reset_index(names=[name if name is not None else "" for name in index.names])
-    columns = [format_column(frame.iloc[:, place].tolist()) for place in range(frame.shape[1])]
-    names = [" ".join(map(str, name)).strip() if isinstance(name, tuple) else str(name) for name in frame]
+    levels = [] if counts_only else [index.get_level_values(place) for place in range(index.nlevels)]
+    columns = [format_column(level.tolist()) for level in levels]
+    columns += [format_column(frame.iloc[:, place].tolist()) for place in range(frame.shape[1])]
+    names = ["" if level.name is None else str(level.name) for level in levels]
+    names += [" ".join(map(str, name)).strip() if isinstance(name, tuple) else str(name) for name in frame]
     style = [f"style='text-align:{'right' if numeric else 'left'}'" for _, numeric in columns]
     head = "".join(f"<th {own}>{escape(name)}</th>" for name, own in zip(names, style, strict=True))
     rows = zip(*(texts for texts, _ in columns), strict=True)
@@ -151,4 +154,9 @@ def _is_missing(value: object) -> bool:
 def _is_number(value: object) -> bool:
     if isinstance(value, bool):
         return False
-    return isinstance(value, int | float) or getattr(getattr(value, "dtype", None), "kind", "-") in "iuf"
+    return isinstance(value, int | float) or _kind(value) in "iuf"
+
+
+def _kind(value: object) -> str:
+    """Numpy's letter for the kind of a single number, truth or text; a dash for all else."""
+    return getattr(getattr(value, "dtype", None), "kind", "-") if getattr(value, "ndim", None) == 0 else "-"

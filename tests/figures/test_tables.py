@@ -79,3 +79,19 @@ def test_labels_and_ticks() -> None:
     ticks = theme.log_ticks(3, 400)
     assert dict(zip(ticks["tickvals"], ticks["ticktext"], strict=True))[20.0] == "20"
     assert ticks["ticktext"][-1] == "5,000"
+
+
+def test_an_index_may_be_called_as_a_column_is() -> None:
+    table = frame_html(pd.DataFrame({"n": [1], "": [2]}, index=pd.Index(["x"], name="n")))
+    assert table.count("<th") - table.count("<thead") == 3
+    nested = pd.DataFrame({"n": [1]}, index=pd.MultiIndex.from_tuples([("a", "b")]))
+    assert ">a<" in frame_html(nested)
+    assert ">b<" in frame_html(nested)
+
+
+def test_cells_of_numpys_kinds() -> None:
+    cells = [np.str_("x"), np.bool_(True), np.array([1, 2]), np.datetime64("2020-01-01"), np.float32(2.5)]
+    table = frame_html(pd.DataFrame({"a": pd.Series(cells, dtype=object)}))
+    for text in ("x", "yes", "[1 2]", "2020-01-01", "2.5"):
+        assert f">{text}<" in table
+    assert format_column([-0.0, 5.0]) == (["0", "5"], True)
