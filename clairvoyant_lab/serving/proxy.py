@@ -281,14 +281,16 @@ class Proxy:
         assert job.ask is not None
         job.model = self.recorder.model_name  # another may be in use when the answer has come
         if len(job.ask.prompt) > _LONG_PROMPT_CHARS:
-            loop = asyncio.get_running_loop()
-            job.forecast = await loop.run_in_executor(None, self.forecaster.forecast, job.ask, job.stated)
+            await asyncio.get_running_loop().run_in_executor(None, self._read, job)
         else:
-            job.forecast = self.forecaster.forecast(job.ask, job.stated)
+            self._read(job)
+
+    def _read(self, job: Job) -> None:
+        assert job.ask is not None
+        variant = str(self.forecaster.predictor.info.variant)
+        job.forecast = self.forecaster.forecast(job.ask, job.stated)
         if self.settings.journal is not None:
-            job.features = self.recorder.features(
-                job.ask, job.forecast, str(self.forecaster.predictor.info.variant)
-            )
+            job.features = self.recorder.features(job.ask, job.forecast, variant)
 
     async def _wait(self, job: Job) -> None:
         assert job.ask is not None

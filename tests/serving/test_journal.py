@@ -10,6 +10,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,24 @@ async def test_a_row_names_the_model_that_foresaw_it(make_stack: Any, tmp_path: 
     await asyncio.gather(*waiting, stack.ask("after"))
     await stack.proxy.stop(grace_s=1.0)
     assert read_journal(tmp_path / "j.sqlite").columns["model"] == ["sharegpt-rich"] * 3 + ["other"]
+
+
+async def test_a_very_long_prompt_is_read_off_the_event_loop_for_the_journal_too(
+    make_stack: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = await make_stack(journal=str(tmp_path / "j.sqlite"))
+    threads = []
+    taken = stack.proxy.recorder.features
+
+    def watched(*given: Any) -> Any:
+        threads.append(threading.current_thread())
+        return taken(*given)
+
+    monkeypatch.setattr(stack.proxy.recorder, "features", watched)
+    for text in ("word", "word " * 20_000):
+        await stack.ask(text=text)
+    assert threads[0] is threading.current_thread()
+    assert threads[1] is not threads[0]
 
 
 KILLED = """
