@@ -78,6 +78,12 @@ async def _proxy(settings: ProxySettings) -> None:
     beside = "" if proxy.shadow is None else f"; shadow of {proxy.shadow.policy.label}"
     print(f"proxy {proxy.url} -> {settings.backend}, policy {proxy.line.policy.label}{beside}", flush=True)
     await stop.wait()
+    log.info(
+        "stopping: %d running may finish (%g s at most; a second signal ends it now), %d waiting are refused",
+        len(proxy.line.running),
+        settings.grace_s,
+        len(proxy.line.waiting),
+    )
     ending = asyncio.create_task(proxy.stop())
     hurried = asyncio.create_task(hurry.wait())
     await asyncio.wait({ending, hurried}, return_when=asyncio.FIRST_COMPLETED)
@@ -86,6 +92,7 @@ async def _proxy(settings: ProxySettings) -> None:
         await asyncio.gather(ending, return_exceptions=True)
         await proxy.stop(grace_s=0.0)
     hurried.cancel()
+    log.info("stopped")
 
 
 async def _emulator(options: dict[str, Any]) -> None:

@@ -133,6 +133,9 @@ async def test_sigterm_under_load(spawn: Any, tmp_path: Path) -> None:
     assert await asyncio.to_thread(proxy.process.wait, 10) == 0
     _, errors = proxy.end()
     assert "Traceback" not in errors
+    assert "stopping: 1 running may finish (600 s at most" in errors
+    assert "20 waiting are refused" in errors
+    assert errors.splitlines()[-1].endswith("stopped")
     await emulator.stop()
     from clairvoyant_lab.journal_reader import read_journal
 
