@@ -6,6 +6,10 @@ it stumbled over, which may be the rest of a prompt.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any
+
 from aiohttp import web
 from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import LineTooLong
@@ -29,7 +33,36 @@ _KNOWN = (
 
 
 class HttpServer(web.Server):
-    """`web.Server` whose connections answer as `_Connection` does; takes the same arguments."""
+    """`web.Server` whose connections answer as `_Connection` does.
+
+    Parameters
+    ----------
+    handler : callable
+        Answers a request.
+    most_clients : int or None
+        With more connections open, a new request is refused and its connection closed; None is no limit.
+    **options
+        As `web.Server` takes them.
+    """
+
+    def __init__(
+        self,
+        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        *,
+        most_clients: int | None = None,
+        **options: Any,
+    ) -> None:
+        self._most_clients = math.inf if most_clients is None else most_clients
+        self._answer = handler
+        super().__init__(self._unless_crowded, **options)
+
+    async def _unless_crowded(self, request: web.BaseRequest) -> web.StreamResponse:
+        if len(self._connections) <= self._most_clients:
+            return await self._answer(request)
+        dialect, words = dialect_of(path_of(request.raw_path)), "too many clients are connected (ulimit -n)"
+        response = error_response(dialect, 503, "too_many_clients", words, {"Retry-After": "1"})
+        response.force_close()
+        return response
 
     def __call__(self) -> web.RequestHandler:
         """Make the protocol of a new connection."""

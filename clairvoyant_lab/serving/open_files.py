@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["waiting_room"]
+__all__ = ["most_clients", "waiting_room"]
 
 _SPARE = 256
 """Files kept for all else: idle connections, pass-throughs, the journal, the model's runtime."""
@@ -40,3 +40,19 @@ def waiting_room(wanted: int, slots: int) -> int:
     except (OSError, ValueError):  # some systems allow less than they say
         allowed = soft
     return min(wanted, max(1, allowed - min(spare, allowed // 2)))
+
+
+def most_clients(slots: int) -> int | None:
+    """How many clients may be connected, so that files are left for the backend's connections.
+
+    A client may keep its connection open after its answer, or after it was told that the queue is full.
+    Half of what `waiting_room` spares is kept from them. None where there is no limit.
+    """
+    try:
+        import resource
+    except ImportError:  # no such limit on Windows
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return None
+    return max(1, soft - min(_SPARE + 2 * slots, soft // 2) // 2)

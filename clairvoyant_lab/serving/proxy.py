@@ -28,6 +28,7 @@ from clairvoyant_lab.serving.forecast import Forecaster, Predicting
 from clairvoyant_lab.serving.history import History
 from clairvoyant_lab.serving.http_server import HttpServer
 from clairvoyant_lab.serving.job import Job
+from clairvoyant_lab.serving.open_files import most_clients
 from clairvoyant_lab.serving.policies import asked_policy
 from clairvoyant_lab.serving.prompts_in import SCHEDULED_PATHS, origin_form, path_of, read_ask, stated_class
 from clairvoyant_lab.serving.recorder import Recorder
@@ -122,6 +123,7 @@ class Proxy:
         await self.upstream.open()
         self._server = HttpServer(
             self.handle,
+            most_clients=most_clients(self.settings.slots),
             handler_cancellation=True,  # told within a millisecond of a client that leaves
             auto_decompress=False,  # bodies go on as they came
             access_log=None,  # request lines can hold what nobody should log

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from clairvoyant_lab.serving.open_files import most_clients
+
 CANARY = b"zanzibar-canary-7f3a"
 
 
@@ -315,3 +317,21 @@ async def test_head_asks_whether_a_control_route_is_well(stack: Any) -> None:
     for path, expected in (("healthz", 200), ("state", 200), ("nothing", 404), ("events", 405)):
         async with stack.http.head(f"{stack.proxy.url}/clairvoyant/{path}") as answer:
             assert (answer.status, await answer.read()) == (expected, b"")
+
+
+async def test_more_clients_than_files_allow_are_refused_and_those_inside_are_served(stack: Any) -> None:
+    stack.proxy._server._most_clients = 3
+    running = [asyncio.create_task(stack.ask(f"m{k}", tokens=20)) for k in range(3)]
+    await stack.until(lambda: stack.proxy.history.received == 3)
+    status, headers, text = await stack.ask("late", path="/api/chat")
+    assert (status, headers["Retry-After"], headers["Connection"]) == (503, "1", "close")
+    assert "too many clients" in json.loads(text)["error"]
+    assert [status for status, _, _ in await asyncio.gather(*running)] == [200] * 3
+    assert (await stack.ask("later"))[0] == 200
+
+
+def test_files_are_kept_from_clients_for_the_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    resource = pytest.importorskip("resource")
+    for limit, most in ((1024, 895), (96, 72), (3, 3), (resource.RLIM_INFINITY, None)):
+        monkeypatch.setattr(resource, "getrlimit", lambda kind, limit=limit: (limit, limit))
+        assert most_clients(slots=1) == most
