@@ -115,7 +115,8 @@ class LengthPredictor:
         ----------
         model : str or Path
             A committed model (`sharegpt-rich`, the default; `sharegpt`, the paper's), or the path of any
-            compatible .onnx file, the Clairvoyant authors' published one included.
+            compatible .onnx file, the Clairvoyant authors' published one included. `:fast` at its end stands
+            for `form="fast"`, where only a name can be given.
         form : {"full", "fast"}
             `fast` uses the linear score of a rich model alone: a few microseconds, slightly less accurate.
         threads : int
@@ -132,6 +133,8 @@ class LengthPredictor:
         """
         if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
             raise ParameterError("threads", threads, "give 1 or more")
+        if isinstance(model, str) and model.endswith(":fast"):
+            model, form = model.removesuffix(":fast"), "fast"
         if form not in ("full", "fast"):
             raise ParameterError("form", form, "give 'full' or 'fast'")
         engine = open_engine(model_path(model), form=form, threads=threads)

@@ -45,11 +45,10 @@ _LONG_PROMPT_CHARS = 50_000
 
 
 def load_model(model: str) -> Predicting:
-    """Load a length predictor by name or path; `:fast` at its end asks for a rich model's fast form."""
+    """Load a length predictor by name or path (`LengthPredictor.load`)."""
     from clairvoyant_lab.predictor import LengthPredictor
 
-    name = model.removesuffix(":fast")
-    predictor: Predicting = LengthPredictor.load(name, form="full" if name == model else "fast")
+    predictor: Predicting = LengthPredictor.load(model)
     return predictor
 
 

@@ -218,7 +218,7 @@ def _read_base(base: str | Path, span: list[float]) -> tuple[LinearScores, dict[
 
     info = LengthPredictor.load(base).info
     if info.schema != RICH:
-        raise ParameterError("base", str(base), f"is a {info.schema} model; give a rich one, or None")
+        raise ParameterError("base", str(base), f"is a {info.schema} model; give a rich one, or none")
     learnt = info.hyper.get(_LEARNT)
     if not isinstance(learnt, list):
         return read_linear(model_path(base)), {}

@@ -165,6 +165,7 @@ def test_fast_form_is_the_linear_scores(trained: TrainedRich, exported: Path) ->
     p = fast.predict_proba(prompts)
     assert np.abs(p - trained.fast_proba(ngrams.scan_many(prompts)[1])).max() < 1e-6
     assert cl.ranking_accuracy(p[:, 2], tokens) > 0.95
+    assert np.array_equal(cl.LengthPredictor.load(f"{exported}:fast").predict_proba(prompts), p)
 
 
 def test_a_rich_model_refuses_bare_features(exported: Path) -> None:
