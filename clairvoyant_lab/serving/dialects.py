@@ -9,6 +9,8 @@ import json
 import re
 from typing import Any
 
+from clairvoyant_lab.serving.json_bytes import json_object
+
 __all__ = ["Tally", "dialect_of", "error_body"]
 
 _OPENAI_TYPES = {
@@ -145,13 +147,7 @@ def _payload(line: bytes) -> bytes:
 
 
 def _loads(text: bytes) -> dict[str, Any] | None:
-    if not text.lstrip().startswith(b"{"):
-        return None
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+    return json_object(text) if text.lstrip().startswith(b"{") else None
 
 
 def _said(value: dict[str, Any]) -> int | None:

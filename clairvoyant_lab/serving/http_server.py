@@ -56,17 +56,20 @@ class HttpServer(web.Server):
         self._answer = handler
         super().__init__(self._unless_crowded, **options)
 
-    async def _unless_crowded(self, request: web.BaseRequest) -> web.StreamResponse:
-        if len(self._connections) <= self._most_clients:
-            return await self._answer(request)
-        dialect, words = dialect_of(path_of(request.raw_path)), "too many clients are connected (ulimit -n)"
-        response = error_response(dialect, 503, "too_many_clients", words, {"Retry-After": "1"})
-        response.force_close()
-        return response
+    def _unless_crowded(self, request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
+        crowded = len(self._connections) > self._most_clients
+        return _refuse(request) if crowded else self._answer(request)
 
     def __call__(self) -> web.RequestHandler:
         """Make the protocol of a new connection."""
         return _Connection(self, loop=self._loop, **self._kwargs)
+
+
+async def _refuse(request: web.BaseRequest) -> web.StreamResponse:
+    dialect, words = dialect_of(path_of(request.raw_path)), "too many clients are connected (ulimit -n)"
+    response = error_response(dialect, 503, "too_many_clients", words, {"Retry-After": "1"})
+    response.force_close()
+    return response
 
 
 class _Connection(web.RequestHandler):

@@ -5,7 +5,6 @@ Nothing here changes a body; the proxy forwards the bytes it got.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Mapping
 from posixpath import normpath
@@ -13,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
 from clairvoyant_lab.lengths import LengthClass
+from clairvoyant_lab.serving.json_bytes import json_object
 
 __all__ = [
     "SCHEDULED_PATHS",
@@ -119,7 +119,8 @@ def read_ask(path: str, body: bytes, content_encoding: str | None = None) -> Ask
     if where == "embedding":
         # whatever the body says it is tens of milliseconds of work
         return Ask("embedding", dialect)
-    fields = _json_object(_plain(body, content_encoding))
+    plain = _plain(body, content_encoding)
+    fields = None if plain is None else json_object(plain)
     if fields is None:
         return Ask("opaque", dialect)
     prompt, answers = _messages(fields) if where == "messages" else _prompts(fields)
@@ -136,8 +137,8 @@ def read_ask(path: str, body: bytes, content_encoding: str | None = None) -> Ask
     if cap is None:  # llama.cpp takes its own name on OpenAI's paths too
         cap = _cap(fields.get("n_predict"))
     copies = fields.get("n")
-    if isinstance(copies, int) and not isinstance(copies, bool) and copies > 1:
-        answers = min(answers * copies, _MOST_ANSWERS)  # a number no float holds must not stop a forecast
+    if isinstance(copies, int | float) and not isinstance(copies, bool) and copies > 1:
+        answers = int(min(answers * copies, _MOST_ANSWERS))  # no stated number may stop a forecast
     return Ask("generation", dialect, prompt, cap, stream=fields.get("stream") is True, answers=answers)
 
 
@@ -194,16 +195,6 @@ def _cap(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         return None
     return int(value) if 0 <= value < 2**31 else None
-
-
-def _json_object(body: bytes | None) -> dict[str, Any] | None:
-    if body is None:
-        return None
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _plain(body: bytes, content_encoding: str | None) -> bytes | None:

@@ -249,7 +249,11 @@ class Proxy:
                 self.history.passed_through += 1
                 job.outcome = ""
                 return await Exchange(request, self.upstream, self.settings, job.dialect).run(target, body)
-            await self._foresee(job)
+            job.model = self.recorder.model_name  # another may be in use when the answer has come
+            if len(job.ask.prompt) > _LONG_PROMPT_CHARS:  # so long a prompt is read off the event loop
+                await asyncio.get_running_loop().run_in_executor(None, self._foresee, job)
+            else:
+                self._foresee(job)
             try:
                 await self._wait(job)
             except DrainingError:
@@ -277,16 +281,8 @@ class Proxy:
             if not detached:
                 self._conclude(job)
 
-    async def _foresee(self, job: Job) -> None:
-        """Forecast the answer's length; a very long prompt is read off the event loop."""
-        assert job.ask is not None
-        job.model = self.recorder.model_name  # another may be in use when the answer has come
-        if len(job.ask.prompt) > _LONG_PROMPT_CHARS:
-            await asyncio.get_running_loop().run_in_executor(None, self._read, job)
-        else:
-            self._read(job)
-
-    def _read(self, job: Job) -> None:
+    def _foresee(self, job: Job) -> None:
+        """Forecast the answer's length, and take for the journal what it keeps of the prompt."""
         assert job.ask is not None
         variant = str(self.forecaster.predictor.info.variant)
         job.forecast = self.forecaster.forecast(job.ask, job.stated)
