@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -110,7 +110,36 @@ def _pair_share(short: NDArray[np.float64], long: NDArray[np.float64], *, half: 
 
 
 @dataclass(frozen=True)
-class RankingEstimate:
+class _Bootstrapped:
+    _NAME: ClassVar[str]
+    _TITLE: ClassVar[str]
+
+    value: float
+    low: float
+    high: float
+    level: float
+    n_short: int
+    n_long: int
+    n_boot: int
+    seed: int
+
+    def summary(self) -> dict[str, float]:
+        """Return the figures by name."""
+        return {
+            self._NAME: self.value,
+            "low": self.low,
+            "high": self.high,
+            "level": self.level,
+            "n_short": self.n_short,
+            "n_long": self.n_long,
+        }
+
+    def _repr_html_(self) -> str:
+        return summary_html(self._TITLE, self.summary())
+
+
+@dataclass(frozen=True)
+class RankingEstimate(_Bootstrapped):
     """A ranking accuracy with its bootstrap interval.
 
     Attributes
@@ -125,28 +154,24 @@ class RankingEstimate:
         How the interval was made.
     """
 
-    value: float
-    low: float
-    high: float
-    level: float
-    n_short: int
-    n_long: int
-    n_boot: int
-    seed: int
+    _NAME: ClassVar[str] = "ranking_accuracy"
+    _TITLE: ClassVar[str] = "Ranking accuracy (equation 2)"
 
-    def summary(self) -> dict[str, float]:
-        """Return the figures by name."""
-        return {
-            "ranking_accuracy": self.value,
-            "low": self.low,
-            "high": self.high,
-            "level": self.level,
-            "n_short": self.n_short,
-            "n_long": self.n_long,
-        }
 
-    def _repr_html_(self) -> str:
-        return summary_html("Ranking accuracy (equation 2)", self.summary())
+@dataclass(frozen=True)
+class RankingDifference(_Bootstrapped):
+    """How much better one score ranks than another on the same rows.
+
+    Attributes
+    ----------
+    value, low, high : float
+        Ranking accuracy of the one minus that of the other, and the paired percentile interval.
+    level, n_short, n_long, n_boot, seed
+        As in `RankingEstimate`.
+    """
+
+    _NAME: ClassVar[str] = "ranking_difference"
+    _TITLE: ClassVar[str] = "Difference of two ranking accuracies (equation 2)"
 
 
 def bootstrap_ranking(
@@ -192,46 +217,6 @@ def bootstrap_ranking(
         n_boot=n_boot,
         seed=seed,
     )
-
-
-@dataclass(frozen=True)
-class RankingDifference:
-    """How much better one score ranks than another on the same rows.
-
-    Attributes
-    ----------
-    value, low, high : float
-        Ranking accuracy of the one minus that of the other, and the paired percentile interval.
-    level : float
-        Coverage the interval aims at.
-    n_short, n_long : int
-        Rows behind it.
-    n_boot, seed : int
-        How the interval was made.
-    """
-
-    value: float
-    low: float
-    high: float
-    level: float
-    n_short: int
-    n_long: int
-    n_boot: int
-    seed: int
-
-    def summary(self) -> dict[str, float]:
-        """Return the figures by name."""
-        return {
-            "ranking_difference": self.value,
-            "low": self.low,
-            "high": self.high,
-            "level": self.level,
-            "n_short": self.n_short,
-            "n_long": self.n_long,
-        }
-
-    def _repr_html_(self) -> str:
-        return summary_html("Difference of two ranking accuracies (equation 2)", self.summary())
 
 
 def bootstrap_difference(
